@@ -1,0 +1,88 @@
+#include "base/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace hadal {
+namespace {
+
+[[noreturn]] void FailSystem(const std::filesystem::path& path, const char* action) {
+  const int code = errno;
+  Fail(code == ENOENT ? ErrorKind::kNotFound : ErrorKind::kIo, "{}: cannot {}: {}", path.string(),
+       action, std::strerror(code));
+}
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(const std::filesystem::path& path)
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (fd_ < 0) FailSystem(path, "open");
+  }
+  ~FileDescriptor() { ::close(fd_); }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
+  const FileDescriptor fd(path);
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) FailSystem(path, "stat");
+  if (!S_ISREG(info.st_mode)) {
+    Fail(ErrorKind::kIo, "{}: not a regular file", path.string());
+  }
+  size_ = static_cast<size_t>(info.st_size);
+  if (size_ == 0) return;
+  void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (data == MAP_FAILED) FailSystem(path, "map");
+  data_ = static_cast<const std::byte*>(data);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+void MappedFile::DropPages(size_t offset, size_t size) const {
+  const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t begin = (offset + page - 1) / page * page;
+  const size_t end = (offset + size) / page * page;
+  if (data_ == nullptr || begin >= end || end > size_) return;
+  ::madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
+}
+
+std::string ReadTextFile(const std::filesystem::path& path, size_t max_bytes) {
+  const MappedFile file(path);
+  const auto bytes = file.bytes();
+  if (bytes.size() > max_bytes) {
+    Fail(ErrorKind::kBadFile, "{}: {} bytes, more than the {} that such a file may have",
+         path.string(), bytes.size(), max_bytes);
+  }
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace hadal
