@@ -1,4 +1,5 @@
-// What a checkpoint says about its tokenizer, as plain data: formats/ fills it, tokenizer/ obeys it.
+// What a checkpoint says about its tokenizer, as plain data: formats/ fills it, tokenizer/ obeys
+// it.
 #pragma once
 
 #include <cstdint>
