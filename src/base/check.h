@@ -14,7 +14,7 @@ namespace hadal::internal {
 
 }  // namespace hadal::internal
 
-#define HADAL_CHECK(condition)           \
-  (__builtin_expect(!!(condition), 1)    \
-       ? static_cast<void>(0)            \
+#define HADAL_CHECK(condition)        \
+  (__builtin_expect(!!(condition), 1) \
+       ? static_cast<void>(0)         \
        : ::hadal::internal::CheckFailed(__FILE__, __LINE__, #condition))

@@ -1,0 +1,74 @@
+// A fixed set of compute threads that run one function at a time together with the caller.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace hadal {
+
+// One owner thread calls Run/ParallelFor; the workers spin for a short while after each job and
+// then park, so that an idle engine costs nothing. Workers are joined by the destructor.
+class ThreadPool {
+ public:
+  // `n_threads` counts the caller: 1 starts no worker. Throws Error(kUsage) outside 1..256.
+  explicit ThreadPool(int n_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const { return n_threads_; }
+
+  // Calls body(thread) once on every thread, thread 0 being the caller; returns when all are done.
+  // `body` must not throw, nor call Run on the same pool.
+  template <typename Body>
+  void Run(Body&& body) {
+    using Plain = std::remove_reference_t<Body>;
+    RunErased([](void* context, int thread) { (*static_cast<Plain*>(context))(thread); },
+              const_cast<void*>(static_cast<const void*>(&body)));
+  }
+
+  // Calls body(index, thread) for every index in [0, n), handed out dynamically. Which thread gets
+  // which index varies: a result may depend on the index alone.
+  template <typename Body>
+  void ParallelFor(int64_t n, Body&& body) {
+    if (n <= 0) return;
+    if (n_threads_ == 1 || n == 1) {
+      for (int64_t i = 0; i < n; ++i) body(i, 0);
+      return;
+    }
+    std::atomic<int64_t> next{0};
+    Run([&](int thread) {
+      for (int64_t i = next.fetch_add(1, std::memory_order_relaxed); i < n;
+           i = next.fetch_add(1, std::memory_order_relaxed)) {
+        body(i, thread);
+      }
+    });
+  }
+
+  // Jobs run so far: each is one barrier.
+  uint64_t jobs() const { return jobs_; }
+
+ private:
+  using Trampoline = void (*)(void* context, int thread);
+  void RunErased(Trampoline call, void* context);
+  void WorkerLoop(int thread);
+
+  const int n_threads_;
+  uint64_t jobs_ = 0;
+  // Written by the owner before `generation_` is raised, read by workers after they see it.
+  Trampoline call_ = nullptr;
+  void* context_ = nullptr;
+  bool stop_ = false;
+  alignas(64) std::atomic<uint32_t> generation_{0};
+  alignas(64) std::atomic<int> running_{0};
+  std::vector<std::thread> workers_;
+};
+
+// Threads to use when the user names none: the CPUs this process may run on, container quota
+// included.
+int DefaultThreadCount();
+
+}  // namespace hadal
