@@ -1,0 +1,62 @@
+# Every target sets itself up: it installs the Debian packages it needs, then does its work.
+MAKEFLAGS += --no-print-directory
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+CONFIGURE = cmake --preset $(1) $(LAUNCHER) -Wno-dev >build/$(1).configure.log 2>&1 || { cat build/$(1).configure.log; exit 1; }
+BUILD = cmake --build --preset $(1) -j $(JOBS) $(2)
+
+.PHONY: help build test test-release test-asan test-tsan lint format demo bench soak install clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+
+build:  ## build/release/hadal
+	@mkdir -p build && scripts/setup.sh build test
+	@$(call CONFIGURE,release)
+	@$(call BUILD,release)
+
+demo:  ## build, fetch a real small model and ask it a question
+	@mkdir -p build && scripts/setup.sh build demo
+	@cmake --preset release $(LAUNCHER) -DHADAL_TESTS=OFF -B build/demo >build/demo.configure.log 2>&1 || { cat build/demo.configure.log; exit 1; }
+	@cmake --build build/demo -j $(JOBS) --target hadal
+	@scripts/demo.sh build/demo/hadal
+
+test: test-release test-asan  ## every test: release build, then the unit tests under ASan and UBSan
+
+test-release: build
+	@ctest --preset release -j $(JOBS)
+
+test-asan:
+	@mkdir -p build && scripts/setup.sh build test
+	@$(call CONFIGURE,asan)
+	@$(call BUILD,asan)
+	@ctest --preset asan -j $(JOBS) -LE slow
+
+test-tsan:  ## the threaded parts under TSan
+	@mkdir -p build && scripts/setup.sh build test
+	@$(call CONFIGURE,tsan)
+	@$(call BUILD,tsan,--target hadal_base_test hadal_engine_test hadal_backend_test)
+	@ctest --preset tsan -j 1 -R '^(base|engine|backend)\.'
+
+lint:  ## formatting, layers, sizes, clang-tidy
+	@mkdir -p build && scripts/setup.sh build test lint
+	@scripts/lint.sh
+
+format:  ## clang-format everything
+	@scripts/setup.sh lint
+	@git ls-files -co --exclude-standard '*.h' '*.cc' '*.inc' | xargs clang-format-14 -i
+
+bench:  ## microbenchmarks and `hadal bench` on random weights of a 1.5B shape
+	@mkdir -p build && scripts/setup.sh build test bench
+	@scripts/bench.sh
+
+soak:  ## ten minutes per fuzz target, long invariance runs, TSan
+	@mkdir -p build && scripts/setup.sh build test fuzz
+	@scripts/soak.sh
+
+install: build  ## to $(PREFIX)/bin
+	@cmake --install build/release --prefix $(PREFIX)
+
+clean:
+	@rm -rf build
