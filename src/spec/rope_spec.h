@@ -44,8 +44,8 @@ struct RopeSpec {
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
   // LongRoPE (both dim/2 values) and kFrequencyFactors (in long_factors)
-  std::vector<double> short_factors;
-  std::vector<double> long_factors;
+  std::vector<double> short_factors = {};
+  std::vector<double> long_factors = {};
   uint64_t max_context = 0;  // max_position_embeddings, for LongRoPE's and dynamic NTK's formulas
 };
 

@@ -35,6 +35,11 @@ class RopeTable {
   // in float64 and rounded once. cos and sin have dim/2 elements.
   void CosSin(uint64_t position, uint64_t length, std::span<float> cos, std::span<float> sin) const;
 
+  // The same from frequencies that InverseFrequencies returned, for callers that keep them: one
+  // length serves many tokens.
+  void CosSin(uint64_t position, std::span<const double> frequencies, std::span<float> cos,
+              std::span<float> sin) const;
+
   // A sentence for people: "YaRN, factor 40 over 4096 original tokens (to 163840) ...".
   std::string Describe() const;
 
