@@ -7,6 +7,7 @@ import sys
 # folder -> folders it uses directly; what those use comes with them. `base` is open to all.
 USES = {
     "base": [],
+    "config": [],
     "tensor": [],
     "spec": ["tensor"],
     "quant": ["tensor"],
@@ -23,7 +24,7 @@ USES = {
     "runner": ["model", "sched", "memory"],
     "engine": ["runner", "tokenizer"],
     "insight": ["engine", "memory"],
-    "cli": ["insight", "chat", "engine"],
+    "cli": ["config", "insight", "chat", "engine"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z_]+)/')
 
