@@ -65,6 +65,7 @@
 #include <span>
 
 #include "quant/blocks.h"
+#include "quant/weight_policy.h"
 #include "tensor/tensor_view.h"
 
 namespace hadal {
@@ -72,15 +73,6 @@ namespace hadal {
 inline constexpr uint32_t kPanelRows = 16;
 inline constexpr uint32_t kPanelAlignment = 64;
 inline constexpr uint32_t kUnitCols = 32;  // columns of an integer unit
-
-// What to make of a weight at load. kAsStored is exact for every type; kF32 as well.
-enum class WeightPolicy : uint8_t {
-  kAsStored,
-  kF32,   // dequantized
-  kBF16,  // dequantized and rounded
-  kQ8,    // like q8_0: quantized anew unless the type has this panel format already
-  kQ4,    // like q4_0, likewise
-};
 
 enum class PanelKind : uint8_t { kF32, kF16, kBF16, kP8, kP4 };
 
