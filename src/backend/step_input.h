@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <span>
 
-namespace hadal {
+#include "spec/kv_layout.h"
 
-inline constexpr uint32_t kNoPage = 0xFFFFFFFF;
+namespace hadal {
 
 // A run of consecutive tokens of one sequence: a prompt chunk or one decoded token.
 struct StepSequence {

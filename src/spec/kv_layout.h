@@ -21,6 +21,9 @@ namespace hadal {
 
 inline constexpr uint32_t kTileTokens = 16;
 
+// Stands in a page table where the sliding window has passed a page.
+inline constexpr uint32_t kNoPage = 0xFFFFFFFF;
+
 struct KvGroup {
   uint32_t window = 0;           // 0: full attention
   std::vector<uint32_t> layers;  // model layer indices, ascending
