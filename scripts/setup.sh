@@ -9,7 +9,7 @@ test=(libgtest-dev libzstd-dev python3 zstd)
 lint=(clang-format-14 clang-tidy-14 python3)
 fuzz=(clang-14 libclang-rt-14-dev)
 bench=(libbenchmark-dev)
-demo=(python3 python3-venv)
+demo=(python3 python3-pip)
 
 wanted=()
 for set_name in "$@"; do

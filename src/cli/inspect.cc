@@ -1,0 +1,226 @@
+#include <fmt/core.h>
+
+#include <map>
+
+#include "base/cpu_features.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/command.h"
+#include "formats/checkpoint.h"
+#include "quant/panel.h"
+#include "spec/kv_layout.h"
+#include "spec/rope_table.h"
+#include "tokenizer/tokenizer.h"
+
+namespace hadal::cli {
+namespace {
+
+struct TypeTotals {
+  uint64_t tensors = 0, parameters = 0, file_bytes = 0, packed_bytes = 0;
+};
+
+struct Facts {
+  std::map<std::string, TypeTotals> types;
+  TypeTotals all;
+  std::vector<std::string> warnings;
+};
+
+Facts Measure(const Checkpoint& checkpoint) {
+  Facts facts;
+  for (const Checkpoint::Entry& entry : checkpoint.tensors()) {
+    const TensorView& view = entry.view;
+    const uint64_t packed =
+        view.shape.size() < 2
+            ? view.elements() * sizeof(float)
+            : PanelBytes(view.rows(), view.cols(), ChooseFormat(view, WeightPolicy::kAsStored));
+    for (TypeTotals* totals : {&facts.types[std::string(Name(view.dtype))], &facts.all}) {
+      ++totals->tensors;
+      totals->parameters += view.elements();
+      totals->file_bytes += view.file_bytes();
+      totals->packed_bytes += packed;
+    }
+  }
+  return facts;
+}
+
+// How far the RoPE plan reaches; 0 when nothing is known.
+uint64_t RopeReach(const RopeSpec& rope) {
+  return static_cast<uint64_t>(static_cast<double>(rope.original_context) * rope.factor);
+}
+
+std::vector<std::string> Warnings(const ModelSpec& spec, const Vocabulary& vocabulary,
+                                  const Tokenizer& tokenizer) {
+  std::vector<std::string> warnings = spec.notes;
+  const uint64_t reach = RopeReach(spec.rope);
+  if (spec.rope.scaling != RopeScaling::kNone && reach != 0 && spec.max_context > reach) {
+    warnings.push_back(fmt::format(
+        "the file claims a context of {} tokens, but its RoPE scaling reaches {} ({} x {})",
+        spec.max_context, reach, spec.rope.original_context, spec.rope.factor));
+  }
+  if (static_cast<uint64_t>(tokenizer.vocab_size()) > spec.vocab) {
+    warnings.push_back(fmt::format("the tokenizer has {} tokens, the model only {}",
+                                   tokenizer.vocab_size(), spec.vocab));
+  }
+  if (spec.eos_ids.empty()) {
+    warnings.push_back("no end-of-sequence token: generation stops only at its limits");
+  }
+  if (vocabulary.chat_template.empty()) warnings.push_back("no chat template: use --raw");
+  return warnings;
+}
+
+OrderedJson AttentionJson(const ModelSpec& spec) {
+  const AttentionSpec& attention = spec.attention;
+  OrderedJson json = {{"kind", attention.kind == AttentionKind::kMla ? "mla" : "gqa"},
+                      {"heads", attention.n_heads},
+                      {"kv_heads", attention.n_kv_heads},
+                      {"head_dim", attention.head_dim},
+                      {"softmax_scale", attention.softmax_scale},
+                      {"qk_norm", attention.qk_norm}};
+  if (attention.kind == AttentionKind::kMla) {
+    json["q_lora_rank"] = attention.q_lora_rank;
+    json["kv_lora_rank"] = attention.kv_lora_rank;
+    json["qk_nope_head_dim"] = attention.qk_nope_head_dim;
+    json["qk_rope_head_dim"] = attention.qk_rope_head_dim;
+    json["v_head_dim"] = attention.v_head_dim;
+  }
+  return json;
+}
+
+OrderedJson MoeJson(const MoeSpec& moe) {
+  constexpr const char* kGroupScores[] = {"none", "max", "top_two_sum"};
+  return {{"experts", moe.n_experts},
+          {"used", moe.n_used},
+          {"intermediate", moe.intermediate},
+          {"shared_intermediate", moe.shared_intermediate},
+          {"scoring", moe.scoring == MoeScoring::kSigmoid ? "sigmoid" : "softmax"},
+          {"group_score", kGroupScores[static_cast<int>(moe.group_score)]},
+          {"groups", moe.n_groups},
+          {"groups_used", moe.n_groups_used},
+          {"choice_bias", moe.choice_bias},
+          {"normalize", moe.normalize},
+          {"weight_scale", moe.weight_scale}};
+}
+
+OrderedJson ToJson(const Checkpoint& checkpoint, const Facts& facts, const Tokenizer& tokenizer) {
+  const ModelSpec& spec = checkpoint.spec();
+  OrderedJson json;
+  json["format"] = checkpoint.format();
+  json["file_bytes"] = checkpoint.file_bytes();
+  json["architecture"] = spec.architecture;
+  json["name"] = spec.name;
+  json["parameters"] = facts.all.parameters;
+  json["hidden"] = spec.hidden;
+  json["layers"] = spec.n_layers;
+  json["intermediate"] = spec.intermediate;
+  json["vocab"] = spec.vocab;
+  json["tied_embeddings"] = spec.tied_embeddings;
+  json["context"] = spec.max_context;
+  json["attention"] = AttentionJson(spec);
+  uint64_t windowed = 0;
+  for (const LayerSpec& layer : spec.layers) windowed += layer.window != 0;
+  json["windowed_layers"] = windowed;
+  if (spec.moe) json["moe"] = MoeJson(*spec.moe);
+  const RopeTable rope(spec.rope);
+  json["rope"] = {{"description", rope.Describe()},
+                  {"theta", spec.rope.theta},
+                  {"dim", spec.rope.dim},
+                  {"factor", spec.rope.factor},
+                  {"original_context", spec.rope.original_context},
+                  {"attention_scaling", rope.attention_scaling()},
+                  {"softmax_correction", rope.softmax_correction()}};
+  json["kv_bytes_per_token"] = {
+      {"bf16", MakeKvLayout(spec, DType::kBF16, kTileTokens).bytes_per_token()},
+      {"f32", MakeKvLayout(spec, DType::kF32, kTileTokens).bytes_per_token()}};
+  for (const auto& [name, totals] : facts.types) {
+    json["types"][name] = {{"tensors", totals.tensors},
+                           {"parameters", totals.parameters},
+                           {"file_bytes", totals.file_bytes},
+                           {"packed_bytes", totals.packed_bytes}};
+  }
+  json["packed_bytes"] = facts.all.packed_bytes;
+  json["tokenizer"] = {{"description", tokenizer.Describe()},
+                       {"tokens", tokenizer.vocab_size()},
+                       {"bos_id", tokenizer.bos_id()},
+                       {"eos_ids", spec.eos_ids},
+                       {"adds_bos", tokenizer.adds_bos()}};
+  json["chat_template"] = checkpoint.vocabulary().chat_template;
+  json["warnings"] = facts.warnings;
+  return json;
+}
+
+std::string Size(uint64_t bytes) {
+  const double mib = static_cast<double>(bytes) / (1 << 20);
+  return mib >= 1024 ? fmt::format("{:.2f} GiB", mib / 1024) : fmt::format("{:.1f} MiB", mib);
+}
+
+void PrintAttention(const ModelSpec& spec) {
+  const AttentionSpec& a = spec.attention;
+  if (a.kind == AttentionKind::kMla) {
+    fmt::print("attention      MLA, {} heads, latent {} + rope {}, nope {}, v {}, q_lora {}\n",
+               a.n_heads, a.kv_lora_rank, a.qk_rope_head_dim, a.qk_nope_head_dim, a.v_head_dim,
+               a.q_lora_rank);
+  } else {
+    fmt::print("attention      {} heads, {} KV heads, head_dim {}{}\n", a.n_heads, a.n_kv_heads,
+               a.head_dim, a.qk_norm ? ", q and k normalised" : "");
+  }
+  fmt::print("softmax scale  {:.6g}\n", a.softmax_scale);
+}
+
+void PrintMoe(const MoeSpec& moe, const ModelSpec& spec) {
+  uint64_t layers = 0;
+  for (const LayerSpec& layer : spec.layers) layers += layer.moe;
+  fmt::print("experts        {} of {} per token in {} layers, width {}, shared width {}, {} scores",
+             moe.n_used, moe.n_experts, layers, moe.intermediate, moe.shared_intermediate,
+             moe.scoring == MoeScoring::kSigmoid ? "sigmoid" : "softmax");
+  if (moe.n_groups > 1) fmt::print(", {} of {} groups", moe.n_groups_used, moe.n_groups);
+  fmt::print(", factor {}\n", moe.weight_scale);
+}
+
+void PrintText(const Checkpoint& checkpoint, const Facts& facts, const Tokenizer& tokenizer) {
+  const ModelSpec& spec = checkpoint.spec();
+  fmt::print("{} ({}, {}, {} in {} file{})\n", spec.name.empty() ? "unnamed" : spec.name,
+             spec.architecture, checkpoint.format(), Size(checkpoint.file_bytes()),
+             checkpoint.files().size(), checkpoint.files().size() == 1 ? "" : "s");
+  fmt::print("parameters     {:.1f} M\n", static_cast<double>(facts.all.parameters) / 1e6);
+  fmt::print("shape          {} layers, hidden {}, feed-forward {}, vocabulary {}{}\n",
+             spec.n_layers, spec.hidden, spec.intermediate, spec.vocab,
+             spec.tied_embeddings ? " (tied)" : "");
+  PrintAttention(spec);
+  if (spec.moe) PrintMoe(*spec.moe, spec);
+  fmt::print("context        {} tokens\n", spec.max_context);
+  fmt::print("rope           {}\n", RopeTable(spec.rope).Describe());
+  const KvLayout kv = MakeKvLayout(spec, DType::kBF16, kTileTokens);
+  fmt::print("KV cache       {} bytes per token in bf16, {} for the whole context\n",
+             kv.bytes_per_token(), Size(kv.bytes_per_token() * spec.max_context));
+  for (const KvGroup& group : kv.groups) {
+    if (group.window != 0) {
+      fmt::print("window         {} tokens in {} layers\n", group.window, group.layers.size());
+    }
+  }
+  for (const auto& [name, totals] : facts.types) {
+    fmt::print("{:<14} {} tensors, {} in the file, {} packed\n", name, totals.tensors,
+               Size(totals.file_bytes), Size(totals.packed_bytes));
+  }
+  fmt::print("tokenizer      {}\n", tokenizer.Describe());
+  const size_t template_size = checkpoint.vocabulary().chat_template.size();
+  fmt::print("chat template  {}\n",
+             template_size == 0 ? "none" : fmt::format("{} bytes", template_size));
+  for (const std::string& warning : facts.warnings) fmt::print("note           {}\n", warning);
+}
+
+}  // namespace
+
+int Inspect(const Arguments& arguments) {
+  const Checkpoint checkpoint = Checkpoint::Open(arguments.positional[0]);
+  const Tokenizer tokenizer = Tokenizer::Create(checkpoint.vocabulary());
+  Facts facts = Measure(checkpoint);
+  facts.warnings = Warnings(checkpoint.spec(), checkpoint.vocabulary(), tokenizer);
+  if (arguments.options.Flag("json")) {
+    fmt::print("{}\n", ToJson(checkpoint, facts, tokenizer).dump(2));
+  } else {
+    PrintText(checkpoint, facts, tokenizer);
+  }
+  return 0;
+}
+
+}  // namespace hadal::cli
