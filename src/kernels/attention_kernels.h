@@ -1,0 +1,7 @@
+#pragma once
+
+namespace hadal {
+
+struct AttentionKernels {};
+
+}  // namespace hadal

@@ -1,0 +1,14 @@
+#if defined(__x86_64__)
+#include "kernels/generic/all.inc"
+#include "kernels/isa/levels.h"
+#include "kernels/isa/simd_avx512.h"
+
+namespace hadal::internal {
+
+const KernelTable& Avx512VnniKernels() {
+  static constexpr KernelTable kTable = MakeTable(IsaLevel::kAvx512Vnni);
+  return kTable;
+}
+
+}  // namespace hadal::internal
+#endif  // __x86_64__

@@ -1,0 +1,31 @@
+#include "kernels/kernels.h"
+
+#include "base/check.h"
+#include "kernels/isa/levels.h"
+
+namespace hadal {
+
+const KernelTable& GetKernels(IsaLevel level) {
+  switch (level) {
+    case IsaLevel::kPortable:
+      return internal::PortableKernels();
+#if defined(__x86_64__)
+    case IsaLevel::kAvx2:
+      return internal::Avx2Kernels();
+    case IsaLevel::kAvx2Vnni:
+      return internal::Avx2VnniKernels();
+    case IsaLevel::kAvx512:
+      return internal::Avx512Kernels();
+    case IsaLevel::kAvx512Vnni:
+      return internal::Avx512VnniKernels();
+    case IsaLevel::kAvx512Bf16:
+      return internal::Avx512Bf16Kernels();
+#endif
+    default:
+      break;
+  }
+  HADAL_CHECK(!"no kernels for this level");
+  return internal::PortableKernels();
+}
+
+}  // namespace hadal

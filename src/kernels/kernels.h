@@ -1,0 +1,28 @@
+// The one dispatch table. Algorithms are written once in kernels/generic/*.inc on 16-lane vectors
+// (kernels/isa/simd_*.h) and compiled once per ISA level; a backend asks for its level's table at
+// start and calls through it.
+//
+// Kernels know raw pointers alone: no backend types, no allocation, no threads. All are thread-safe
+// on disjoint outputs.
+#pragma once
+
+#include "base/cpu_features.h"
+#include "kernels/attention_kernels.h"
+#include "kernels/elementwise_kernels.h"
+#include "kernels/linear_kernels.h"
+#include "kernels/rope_kernels.h"
+
+namespace hadal {
+
+struct KernelTable {
+  IsaLevel level;
+  LinearKernels linear;
+  ElementwiseKernels elementwise;
+  RopeKernels rope;
+  AttentionKernels attention;
+};
+
+// `level` must be one of SupportedIsaLevels().
+const KernelTable& GetKernels(IsaLevel level);
+
+}  // namespace hadal
