@@ -53,7 +53,9 @@
 //   kP4 kSuper group 32, minimum         256 cols     320       8   2368    4.625
 //
 // FP8 with block scales (DeepSeek-V3) is kBF16, exact, with scale_block != 0: the true value is
-// the bf16 value times BlockScales(p)[k / scale_block]. A panel lies in one row of scale blocks.
+// the bf16 value times BlockScales(p)[k / scale_block]. A panel lies in one row of scale blocks, so
+// each panel keeps its own copy of that row, f32 [ceil(cols / scale_block)] padded to 64 bytes,
+// behind its chunks.
 //
 // GPTQ matrices with desc_act have `permuted` set: packed column k is column_permutation()[k] of
 // the matrix, so activations are gathered by it (or x is permuted once) before the product.
@@ -134,15 +136,24 @@ constexpr ChunkLayout LayoutOf(const PanelFormat& format) {
   return chunk;
 }
 
-// The format a weight is packed into. Reads only the view's type, sizes and which parts it has
-// (group_size, scale_block, presence of group_index), never its data. Throws Error(kUnsupported)
-// for types that cannot be weights, int4 groups that are no multiple of 32, and FP8 blocks that
-// are no multiple of 16.
+// The format a weight is packed into: exact with kAsStored and kF32. kQ8 and kQ4 quantize anew like
+// q8_0 and q4_0, except that types which have that panel format already stay exact. Reads only the
+// view's type, sizes and which parts it has (group_size, scale_block, presence of group_index),
+// never its data. Throws Error(kUnsupported) for types that cannot be weights, int4 groups that are
+// no multiple of 32, and FP8 blocks that are no multiple of 16.
 PanelFormat ChooseFormat(const TensorView& view, WeightPolicy policy);
 
-// Exact bytes of a PanelMatrix of this shape: panels, block scales and column permutation.
+// Exact bytes of a PanelMatrix of this shape: panels and column permutation.
 // Throws Error(kUnsupported) when they do not fit 63 bits.
 uint64_t PanelBytes(uint64_t rows, uint64_t cols, const PanelFormat& format);
+
+namespace internal {
+struct FreePanels {
+  uint64_t bytes = 0;
+  bool mapped = false;
+  void operator()(std::byte* data) const;
+};
+}  // namespace internal
 
 // Move-only owner of packed weights: one region of PanelBytes(), zeroed, 64-byte aligned; large
 // ones are mapped and advised to use huge pages. Thread-safe to read, and to write to different
@@ -167,7 +178,7 @@ class PanelMatrix {
   const std::byte* panel(uint64_t p) const { return data_.get() + p * panel_bytes_; }
   std::byte* mutable_panel(uint64_t p) { return data_.get() + p * panel_bytes_; }
 
-  // FP8: the scales f32 [ceil(cols / scale_block)] of the panel's row of blocks.
+  // FP8: the scales f32 [ceil(cols / scale_block)] of the panel.
   const float* BlockScales(uint64_t p) const;
   float* MutableBlockScales(uint64_t p);
 
@@ -176,12 +187,6 @@ class PanelMatrix {
   std::span<uint32_t> mutable_column_permutation();
 
  private:
-  struct Free {
-    uint64_t bytes = 0;
-    bool mapped = false;
-    void operator()(std::byte* data) const;
-  };
-
   uint64_t rows_ = 0;
   uint64_t cols_ = 0;
   PanelFormat format_;
@@ -189,16 +194,20 @@ class PanelMatrix {
   uint64_t panels_ = 0;
   uint64_t chunks_ = 0;
   uint64_t panel_bytes_ = 0;
-  uint64_t scales_at_ = 0;
-  uint64_t permutation_at_ = 0;
-  std::unique_ptr<std::byte, Free> data_;
+  std::unique_ptr<std::byte, internal::FreePanels> data_;
 };
 
-// Packs panels [first_panel, first_panel + n_panels) of `out`, whose shape must be the view's
-// [rows, cols] and whose format must come from ChooseFormat for it. Different panels may be packed
-// by different threads at once. Throws as CheckTensorParts; Error(kNumeric) when a weight that is
-// to be quantized anew is not finite.
-void PackPanels(const TensorView& view, PanelMatrix& out, uint64_t first_panel, uint64_t n_panels);
+// Packs panels [first_panel, first_panel + n_panels) of the view into the same panels of `out`,
+// counted from `panel_offset` on. The view's columns must be those of `out` and the format of `out`
+// must come from ChooseFormat for it. Different panels may be packed by different threads at once.
+//
+// With an offset, several matrices are stacked in one (experts: matrix e at e * ceil(rows / 16), in
+// a PanelMatrix of experts * ceil(rows / 16) * 16 rows). Permuted matrices cannot be stacked.
+//
+// Throws as CheckTensorParts; Error(kNumeric) when a weight that is to be quantized anew is not
+// finite.
+void PackPanels(const TensorView& view, PanelMatrix& out, uint64_t first_panel, uint64_t n_panels,
+                uint64_t panel_offset = 0);
 
 // Allocates and packs the whole matrix in the calling thread.
 PanelMatrix Pack(const TensorView& view, WeightPolicy policy = WeightPolicy::kAsStored);
