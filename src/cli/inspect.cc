@@ -138,11 +138,12 @@ OrderedJson ToJson(const Checkpoint& checkpoint, const Facts& facts, const Token
                            {"packed_bytes", totals.packed_bytes}};
   }
   json["packed_bytes"] = facts.all.packed_bytes;
-  json["tokenizer"] = {{"description", tokenizer.Describe()},
-                       {"tokens", tokenizer.vocab_size()},
-                       {"bos_id", tokenizer.bos_id()},
-                       {"eos_ids", spec.eos_ids},
-                       {"adds_bos", tokenizer.adds_bos()}};
+  json["tokenizer"] = {
+      {"kind", tokenizer.facts().kind},     {"pre_tokenizer", tokenizer.facts().pre_tokenizer},
+      {"tokens", tokenizer.facts().tokens}, {"merges", tokenizer.facts().merges},
+      {"added", tokenizer.facts().added},   {"special", tokenizer.facts().special},
+      {"bos_id", tokenizer.bos_id()},       {"eos_ids", spec.eos_ids},
+      {"adds_bos", tokenizer.adds_bos()}};
   json["chat_template"] = checkpoint.vocabulary().chat_template;
   json["warnings"] = facts.warnings;
   return json;
@@ -201,7 +202,10 @@ void PrintText(const Checkpoint& checkpoint, const Facts& facts, const Tokenizer
     fmt::print("{:<14} {} tensors, {} in the file, {} packed\n", name, totals.tensors,
                Size(totals.file_bytes), Size(totals.packed_bytes));
   }
-  fmt::print("tokenizer      {}\n", tokenizer.Describe());
+  const TokenizerFacts& tokens = tokenizer.facts();
+  fmt::print("tokenizer      {} ({}), {} tokens, {} merges, {} added of which {} special\n",
+             tokens.kind, tokens.pre_tokenizer, tokens.tokens, tokens.merges, tokens.added,
+             tokens.special);
   const size_t template_size = checkpoint.vocabulary().chat_template.size();
   fmt::print("chat template  {}\n",
              template_size == 0 ? "none" : fmt::format("{} bytes", template_size));

@@ -1,0 +1,111 @@
+#include "cli/prompt.h"
+
+#include <cstdio>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/utf8.h"
+
+namespace hadal::cli {
+namespace {
+
+constexpr size_t kMaxInput = size_t{1} << 30;
+
+std::string ReadStandardInput() {
+  std::string text;
+  char buffer[65536];
+  for (size_t n; (n = std::fread(buffer, 1, sizeof(buffer), stdin)) > 0;) {
+    text.append(buffer, n);
+    if (text.size() > kMaxInput) {
+      Fail(ErrorKind::kInvalid, "standard input: more than {} bytes", kMaxInput);
+    }
+  }
+  return text;
+}
+
+// The string of a special token, which tokenizer_config.json writes as text or as an object.
+void AddToken(const Json& config, const char* key, std::map<std::string, std::string>& tokens) {
+  const auto field = config.find(key);
+  if (field == config.end()) return;
+  if (field->is_string()) {
+    tokens[key] = field->get<std::string>();
+  } else if (field->is_object() && field->contains("content") && field->at("content").is_string()) {
+    tokens[key] = field->at("content").get<std::string>();
+  }
+}
+
+}  // namespace
+
+std::string ReadInput(const Arguments& arguments) {
+  const OptionValues& options = arguments.options;
+  const std::string& source = arguments.positional.back();
+  const int given = options.Given("prompt") + options.Given("file") + !source.empty();
+  if (given != 1) {
+    Fail(ErrorKind::kUsage, "give the text with one of -p TEXT, -f FILE or - (standard input)");
+  }
+  if (!source.empty() && source != "-") {
+    Fail(ErrorKind::kUsage, "'{}': give a text with -p, a file with -f", source);
+  }
+  if (options.Given("prompt")) return options.Text("prompt");
+  if (options.Given("file") && options.Text("file") != "-") {
+    return ReadTextFile(options.Text("file"), kMaxInput);
+  }
+  return ReadStandardInput();
+}
+
+std::time_t ReadNow(const OptionValues& options) {
+  if (!options.Given("now")) return std::time(nullptr);
+  const std::string text = options.Text("now");
+  std::tm tm{};
+  const char* end = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &tm);
+  if (end == nullptr) end = strptime(text.c_str(), "%Y-%m-%d", &tm);
+  if (end == nullptr || (*end != '\0' && std::string_view(end) != "Z")) {
+    Fail(ErrorKind::kUsage, "--now: '{}' is not a time like 2025-01-15T12:00:00", text);
+  }
+  tm.tm_isdst = -1;
+  return *end == 'Z' ? timegm(&tm) : mktime(&tm);
+}
+
+ChatTemplate ReadTemplate(const Vocabulary& vocabulary, const OptionValues& options) {
+  if (options.Given("chat-template")) {
+    return ChatTemplate(ReadTextFile(options.Text("chat-template"), size_t{1} << 24));
+  }
+  if (vocabulary.chat_template.empty()) {
+    Fail(ErrorKind::kInvalid,
+         "{}: no chat template; give one with --chat-template FILE, or use --raw",
+         vocabulary.source);
+  }
+  return ChatTemplate(vocabulary.chat_template);
+}
+
+std::map<std::string, std::string> SpecialTokens(const Vocabulary& vocabulary,
+                                                 const Tokenizer& tokenizer) {
+  std::map<std::string, std::string> tokens;
+  if (tokenizer.bos_id() >= 0) tokens["bos_token"] = tokenizer.Piece(tokenizer.bos_id());
+  if (tokenizer.eos_id() >= 0) tokens["eos_token"] = tokenizer.Piece(tokenizer.eos_id());
+  if (vocabulary.tokenizer_config_json.empty()) return tokens;
+  const Json config = ParseJson(vocabulary.tokenizer_config_json, "tokenizer_config.json");
+  for (const char* key : {"bos_token", "eos_token", "pad_token", "unk_token"}) {
+    if (config.is_object()) AddToken(config, key, tokens);
+  }
+  return tokens;
+}
+
+std::vector<int32_t> EncodeMarked(const Tokenizer& tokenizer, const MarkedText& text) {
+  return tokenizer.Encode(text.text, {.data_ranges = text.data_ranges});
+}
+
+OrderedJson Message(std::string_view role, std::string_view content) {
+  return {{"role", role}, {"content", content}};
+}
+
+void RequireUtf8(std::string_view text) {
+  const size_t bad = FindInvalidUtf8(text);
+  if (bad != std::string_view::npos) {
+    Fail(ErrorKind::kInvalid,
+         "the text is not UTF-8 at byte {}; use --raw to give bytes as they are", bad);
+  }
+}
+
+}  // namespace hadal::cli

@@ -1,0 +1,39 @@
+// From what the user typed to token ids: input text, chat template, tokenizer.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "chat/template.h"
+#include "cli/command.h"
+#include "spec/vocabulary.h"
+#include "tokenizer/tokenizer.h"
+
+namespace hadal::cli {
+
+// The text of -p, -f or "-" (standard input), byte for byte. Throws Error(kUsage) unless exactly
+// one is given.
+std::string ReadInput(const Arguments& arguments);
+
+// --now as seconds since the epoch, or the clock.
+std::time_t ReadNow(const OptionValues& options);
+
+// The model's template, or the file of --chat-template. Throws Error(kInvalid) when there is none.
+ChatTemplate ReadTemplate(const Vocabulary& vocabulary, const OptionValues& options);
+
+// bos_token, eos_token, ... as templates may use them.
+std::map<std::string, std::string> SpecialTokens(const Vocabulary& vocabulary,
+                                                 const Tokenizer& tokenizer);
+
+// What a user says reaches the model as data: it never becomes a control token.
+std::vector<int32_t> EncodeMarked(const Tokenizer& tokenizer, const MarkedText& text);
+
+OrderedJson Message(std::string_view role, std::string_view content);
+
+// Puts what is not UTF-8 in a text into words: an Error(kInvalid) that names the byte.
+void RequireUtf8(std::string_view text);
+
+}  // namespace hadal::cli
