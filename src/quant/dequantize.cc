@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -78,9 +80,12 @@ float F8Scale(const TensorView& view, uint64_t row, uint64_t block) {
 void F8Row(const TensorView& view, uint64_t row, float* out) {
   const uint64_t cols = view.cols();
   const std::byte* data = view.data.data() + row * cols;
-  for (uint64_t c = 0; c < cols; ++c) {
-    out[c] = F8E4M3ToF32(static_cast<uint8_t>(data[c]));
-    if (view.scale_block != 0) out[c] *= F8Scale(view, row, c / view.scale_block);
+  for (uint64_t c = 0; c < cols; ++c) out[c] = F8E4M3ToF32(static_cast<uint8_t>(data[c]));
+  if (view.scale_block == 0) return;
+  for (uint64_t first = 0; first < cols; first += view.scale_block) {
+    const float scale = F8Scale(view, row, first / view.scale_block);
+    const uint64_t end = std::min<uint64_t>(cols, first + view.scale_block);
+    for (uint64_t c = first; c < end; ++c) out[c] *= scale;
   }
 }
 

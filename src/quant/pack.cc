@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -6,13 +7,14 @@
 #include "base/error.h"
 #include "quant/blocks_internal.h"
 #include "quant/int4.h"
+#include "quant/pack_internal.h"
 #include "quant/panel.h"
 #include "quant/quantize.h"
 
 namespace hadal {
 namespace {
 
-using quant_internal::Load;
+using quant_internal::FloatOffset;
 using quant_internal::Store;
 
 uint64_t CeilDiv(uint64_t a, uint64_t b) {
@@ -79,36 +81,37 @@ void PutBlocks(const BlockType& type, const std::byte* data, uint64_t blocks, ui
   }
 }
 
-// Where element k of row r lies among plain floats of `bytes` bytes.
-uint64_t FloatOffset(PanelKind kind, uint64_t k, uint32_t r) {
-  switch (kind) {
-    case PanelKind::kF32:
-      return (k * kPanelRows + r) * 4;
-    case PanelKind::kF16:
-      return (k * kPanelRows + r) * 2;
-    case PanelKind::kBF16:
-      return (k / 2 * kPanelRows + r) * 4 + k % 2 * 2;
-    default:
-      break;
+template <typename T>
+void PutRow(std::span<const std::byte> row, uint32_t r, PanelKind kind, std::byte* panel) {
+  for (uint64_t k = 0; k < row.size() / sizeof(T); ++k) {
+    std::memcpy(panel + FloatOffset(kind, k, r), row.data() + k * sizeof(T), sizeof(T));
   }
-  HADAL_CHECK(false);
-  return 0;
 }
 
 // One row stored in the panel's own float type, or FP8 for kBF16.
 void PutStoredFloats(const TensorView& view, uint64_t row, uint32_t r, PanelKind kind,
                      std::byte* panel) {
-  const uint64_t cols = view.cols();
-  const std::byte* data = view.data.data() + row * RowBytes(view.dtype, cols);
-  for (uint64_t k = 0; k < cols; ++k) {
-    std::byte* at = panel + FloatOffset(kind, k, r);
-    if (view.dtype == DType::kF32) {
-      std::memcpy(at, data + k * 4, 4);
-    } else if (view.dtype == DType::kF8E4M3) {
-      Store(at, F32ToBf16(F8E4M3ToF32(static_cast<uint8_t>(data[k]))));  // exact
-    } else {
-      std::memcpy(at, data + k * 2, 2);
+  const uint64_t row_bytes = RowBytes(view.dtype, view.cols());
+  const auto data = view.data.subspan(row * row_bytes, row_bytes);
+  switch (view.dtype) {
+    case DType::kF32:
+      return PutRow<float>(data, r, PanelKind::kF32, panel);
+    case DType::kF16:
+      return PutRow<uint16_t>(data, r, PanelKind::kF16, panel);
+    case DType::kBF16:
+      return PutRow<uint16_t>(data, r, PanelKind::kBF16, panel);
+    default:
+      HADAL_CHECK(view.dtype == DType::kF8E4M3 && kind == PanelKind::kBF16);
+  }
+  static const std::array<uint16_t, 256> bf16_of = [] {
+    std::array<uint16_t, 256> table;
+    for (uint32_t i = 0; i < 256; ++i) {
+      table[i] = F32ToBf16(F8E4M3ToF32(static_cast<uint8_t>(i)));  // exact
     }
+    return table;
+  }();
+  for (uint64_t k = 0; k < data.size(); ++k) {
+    Store(panel + FloatOffset(PanelKind::kBF16, k, r), bf16_of[static_cast<uint8_t>(data[k])]);
   }
 }
 
@@ -228,89 +231,6 @@ PanelMatrix Pack(const TensorView& view, WeightPolicy policy) {
   PanelMatrix matrix(view.rows(), view.cols(), ChooseFormat(view, policy));
   PackPanels(view, matrix, 0, matrix.panels());
   return matrix;
-}
-
-namespace {
-
-struct Scale {
-  float d = 0;
-  float m = 0;
-};
-
-Scale ReadScale(const PanelFormat& format, const ChunkLayout& layout, const std::byte* chunk,
-                uint32_t group, uint32_t r) {
-  const uint32_t slot = group * kPanelRows + r;
-  switch (format.scales) {
-    case ScaleKind::kF16:
-      return {F16ToF32(Load<uint16_t>(chunk + layout.d_at + 2 * slot)),
-              format.has_min ? F16ToF32(Load<uint16_t>(chunk + layout.m_at + 2 * slot)) : 0};
-    case ScaleKind::kF32:
-      return {Load<float>(chunk + layout.d_at + 4 * slot),
-              format.has_min ? Load<float>(chunk + layout.m_at + 4 * slot) : 0};
-    case ScaleKind::kSuper: {
-      Scale scale;
-      scale.d = F16ToF32(Load<uint16_t>(chunk + layout.d_at + 2 * r)) *
-                static_cast<float>(Load<int8_t>(chunk + layout.scale_at + slot));
-      if (format.has_min) {
-        scale.m = -(F16ToF32(Load<uint16_t>(chunk + layout.m_at + 2 * r)) *
-                    static_cast<float>(Load<uint8_t>(chunk + layout.min_at + slot)));
-      }
-      return scale;
-    }
-    case ScaleKind::kNone:
-      break;
-  }
-  HADAL_CHECK(false);
-  return {};
-}
-
-int ReadCode(PanelKind kind, const std::byte* unit, uint32_t k, uint32_t r) {
-  if (kind == PanelKind::kP8) return static_cast<int>(unit[k / 4 * 64 + r * 4 + k % 4]);
-  const int byte = static_cast<int>(unit[k % 16 / 4 * 64 + r * 4 + k % 4]);
-  return k < 16 ? byte & 15 : byte >> 4;
-}
-
-float ReadInteger(const PanelMatrix& matrix, const std::byte* panel, uint64_t k, uint32_t r) {
-  const PanelFormat& format = matrix.format();
-  const ChunkLayout& layout = matrix.chunk();
-  const std::byte* chunk = panel + k / layout.cols * layout.bytes;
-  const auto in_chunk = static_cast<uint32_t>(k % layout.cols);
-  const Scale scale = ReadScale(format, layout, chunk, in_chunk / format.group, r);
-  const int u =
-      ReadCode(format.kind, chunk + layout.weights_at + in_chunk / kUnitCols * layout.unit_bytes,
-               in_chunk % kUnitCols, r);
-  return format.has_min ? scale.d * static_cast<float>(u) + scale.m
-                        : scale.d * static_cast<float>(u - format.zero_point);
-}
-
-float ReadFloat(PanelKind kind, const std::byte* panel, uint64_t k, uint32_t r) {
-  const std::byte* at = panel + FloatOffset(kind, k, r);
-  switch (kind) {
-    case PanelKind::kF32:
-      return Load<float>(at);
-    case PanelKind::kF16:
-      return F16ToF32(Load<uint16_t>(at));
-    default:
-      return Bf16ToF32(Load<uint16_t>(at));
-  }
-}
-
-}  // namespace
-
-void UnpackRow(const PanelMatrix& matrix, uint64_t row, std::span<float> out) {
-  HADAL_CHECK(row < matrix.rows() && out.size() == matrix.cols());
-  const std::byte* panel = matrix.panel(row / kPanelRows);
-  const auto r = static_cast<uint32_t>(row % kPanelRows);
-  const PanelFormat& format = matrix.format();
-  const std::span<const uint32_t> order = matrix.column_permutation();
-  for (uint64_t k = 0; k < matrix.cols(); ++k) {
-    float value = format.scales == ScaleKind::kNone ? ReadFloat(format.kind, panel, k, r)
-                                                    : ReadInteger(matrix, panel, k, r);
-    if (format.scale_block != 0) {
-      value *= matrix.BlockScales(row / kPanelRows)[k / format.scale_block];
-    }
-    out[order.empty() ? k : order[k]] = value;
-  }
 }
 
 }  // namespace hadal

@@ -87,21 +87,20 @@ void EncodeQ5_1(const float* x, std::byte* block) {
 
 namespace {
 
-uint8_t Nearest(const int8_t (&values)[16], float x) {
-  int best = 0;
-  for (int i = 1; i < 16; ++i) {
-    if (std::fabs(static_cast<float>(values[i]) - x) <
-        std::fabs(static_cast<float>(values[best]) - x)) {
-      best = i;
-    }
+// The first nearest of ascending values.
+template <size_t kSize>
+uint8_t Nearest(const int8_t* ascending, float x) {
+  int index = 0;
+  for (size_t i = 0; i + 1 < kSize; ++i) {
+    index += x > 0.5f * static_cast<float>(ascending[i] + ascending[i + 1]);
   }
-  return static_cast<uint8_t>(best);
+  return static_cast<uint8_t>(index);
 }
 
-void NearestCodes(const float* x, float d, const int8_t (&values)[16], std::byte* qs) {
+void NearestIq4(const float* x, float d, std::byte* qs) {
   const float inverse = Inverse(d);
   uint8_t q[32];
-  for (int i = 0; i < 32; ++i) q[i] = Nearest(values, x[i] * inverse);
+  for (int i = 0; i < 32; ++i) q[i] = Nearest<16>(kIq4Values, x[i] * inverse);
   StoreNibbles(q, qs);
 }
 
@@ -111,7 +110,7 @@ void EncodeIq4Nl(const float* x, std::byte* block) {
   // The extreme becomes -127, the code book's longest arm. d as stored, so the codes are nearest.
   const uint16_t d = F32ToF16(Extreme(x, 32) / -127.0f);
   Store(block, d);
-  NearestCodes(x, F16ToF32(d), kIq4Values, block + 2);
+  NearestIq4(x, F16ToF32(d), block + 2);
 }
 
 void EncodeIq4Xs(const float* x, std::byte* block) {
@@ -131,7 +130,7 @@ void EncodeIq4Xs(const float* x, std::byte* block) {
     high |= static_cast<uint32_t>(stored >> 4) << (2 * g);
     const int low = g % 2 == 0 ? stored & 15 : U8(block + 4 + g / 2) | (stored & 15) << 4;
     block[4 + g / 2] = static_cast<std::byte>(low);
-    NearestCodes(x + 32 * g, d * static_cast<float>(scale), kIq4Values, block + 8 + 16 * g);
+    NearestIq4(x + 32 * g, d * static_cast<float>(scale), block + 8 + 16 * g);
   }
   Store(block + 2, static_cast<uint16_t>(high));
 }
@@ -142,7 +141,13 @@ void EncodeMxfp4(const float* x, std::byte* block) {
   const int exponent = extreme == 0.0f ? -127 : std::ilogb(extreme) - 2;
   const int e = std::clamp(exponent + 127, 0, 254);
   block[0] = static_cast<std::byte>(e);
-  NearestCodes(x, E8M0Half(static_cast<uint8_t>(e)), kFp4Values, block + 1);
+  const float inverse = Inverse(E8M0Half(static_cast<uint8_t>(e)));
+  uint8_t q[32];
+  for (int i = 0; i < 32; ++i) {
+    q[i] = Nearest<8>(kFp4Values, std::fabs(x[i] * inverse));
+    if (x[i] < 0 && q[i] != 0) q[i] |= 8;
+  }
+  StoreNibbles(q, block + 1);
 }
 
 }  // namespace hadal::quant_internal

@@ -81,7 +81,7 @@ def quantizer_rows():
 def quantize_cases():
     x = quantizer_rows()
     at = put(x)
-    for name in ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "F16", "BF16"]:
+    for name in ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4", "F16", "BF16"]:
         with np.errstate(all="ignore"):
             data = quantize(x, T[name])
         cases.append({"kind": "quantize", "type": name.lower(), "rows": x.shape[0],
