@@ -20,6 +20,9 @@ struct Taps {
   std::function<void(uint32_t stage, Tensor values)> hidden;
   // Experts chosen in a MoE layer, [n_tokens, n_used] each, best first.
   std::function<void(uint32_t layer, uint32_t n_tokens, const Routing& routing)> routing;
+  // Every op's output in turn, named in words ("keys", "attention output"); layer n_layers stands
+  // for what follows the last layer.
+  std::function<void(uint32_t layer, std::string_view what, Tensor values)> values;
 };
 
 struct LoadOptions {
@@ -27,6 +30,9 @@ struct LoadOptions {
   // Called after each tensor with bytes done and in all (packed); may throw Error(kCancelled).
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
+
+// Exactly the bytes of packed weights that Load would allocate, without reading any weight.
+uint64_t PlanWeightBytes(const Checkpoint& checkpoint, const Backend& backend, WeightPolicy policy);
 
 // Bytes by category, exact.
 struct ModelBytes {
@@ -43,6 +49,9 @@ class Model {
   ~Model();
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
+
+  // Exactly the bytes of activations that Reserve would allocate.
+  static uint64_t ActivationBytes(const ModelSpec& spec, const StepLimits& limits);
 
   // Allocates the activations for steps within `limits` (and reserves the backend's workspace).
   // Must be called once before Forward.
