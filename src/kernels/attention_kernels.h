@@ -1,7 +1,81 @@
+// The attention kernels: plain pointers, no knowledge of models or page tables.
+//
+// The context of a sequence is cut at multiples of kSplitTokens, counted from its first token. A
+// kernel call treats one such split for a block of queries (a query is one head of one token)
+// against one KV head; splits are merged in ascending order. Both the cut and the order within a
+// split depend on absolute positions alone, so a query's result has the same bits in a prompt of
+// any chunking and in a decode step, alone or beside others, on one thread or many.
 #pragma once
+
+#include <cstddef>
+#include <cstdint>
 
 namespace hadal {
 
-struct AttentionKernels {};
+inline constexpr uint32_t kSplitTokens = 256;
+inline constexpr uint32_t kSplitTiles = kSplitTokens / 16;
+// Queries one call may hold: enough to use each loaded tile many times, few enough that their
+// scores over a split stay in the second-level cache.
+inline constexpr uint32_t kMaxQueries = 64;
+
+// One split. Requires n_tiles <= kSplitTiles and n_queries <= kMaxQueries.
+struct AttentionSplitArgs {
+  const std::byte* const* k_tiles = nullptr;  // [n_tiles], layout: spec/kv_layout.h
+  const std::byte* const* v_tiles = nullptr;  // [n_tiles]
+  uint32_t n_tiles = 0;
+  uint32_t first_token = 0;       // position of the first tile's first token, a multiple of 16
+  const void* queries = nullptr;  // rows of query_stride elements, written by pack_query
+  uint32_t query_stride = 0;
+  uint32_t n_queries = 0;
+  const uint32_t* begin = nullptr;  // [n_queries]: query i sees the positions [begin[i], end[i])
+  const uint32_t* end = nullptr;
+  uint32_t k_dim = 0;  // of the tile, padding included
+  uint32_t v_dim = 0;
+  float scale = 0;
+  float* scores = nullptr;   // scratch, [n_queries][kSplitTokens]
+  float* weights = nullptr;  // scratch, as large
+  // Out, relative to the split's own maximum: max (-inf where a query sees nothing), sum of
+  // e^(score - max), and the values weighted by it, [n_queries][acc_stride].
+  float* max = nullptr;
+  float* sum = nullptr;
+  float* acc = nullptr;
+  uint32_t acc_stride = 0;  // >= v_dim
+};
+
+// Adds the next split to what came before. max, sum, acc start as -inf, 0, 0.
+struct AttentionMergeArgs {
+  float* max = nullptr;
+  float* sum = nullptr;
+  float* acc = nullptr;
+  const float* split_max = nullptr;
+  const float* split_sum = nullptr;
+  const float* split_acc = nullptr;
+  uint32_t n_queries = 0;
+  uint32_t acc_stride = 0;
+  uint32_t v_dim = 0;
+};
+
+// The kernels for one KV element type.
+struct AttentionTileKernels {
+  // Writes src[0..n) at element `offset` of a query row, in the form that attend_split multiplies.
+  // A row takes 4 bytes per element; what is not written must be zero bytes.
+  void (*pack_query)(const float* src, uint32_t n, void* row, uint32_t offset) = nullptr;
+  void (*attend_split)(const AttentionSplitArgs& args) = nullptr;
+  // A K tile's first v_dim elements rearranged as a V tile (MLA: the values are part of the keys).
+  void (*transpose_tile)(const std::byte* k_tile, uint32_t v_dim, std::byte* v_tile) = nullptr;
+  // Puts one token's k or v into its tile as token 0..15, rounded to nearest even.
+  void (*store_k)(const float* k, uint32_t dim, uint32_t token, std::byte* tile) = nullptr;
+  void (*store_v)(const float* v, uint32_t dim, uint32_t token, std::byte* tile) = nullptr;
+  // Bytes of a query row per element.
+  uint32_t query_bytes = 4;
+};
+
+struct AttentionKernels {
+  AttentionTileKernels f32;
+  AttentionTileKernels bf16;
+  void (*merge_split)(const AttentionMergeArgs& args) = nullptr;
+  // out = acc / sum, n elements.
+  void (*finish)(const float* acc, float sum, uint32_t n, float* out) = nullptr;
+};
 
 }  // namespace hadal

@@ -1,7 +1,28 @@
+// One row at a time; n elements. Sums run over 64 lanes in an order that depends on n alone.
 #pragma once
+
+#include <cstdint>
 
 namespace hadal {
 
-struct ElementwiseKernels {};
+struct RmsNormArgs {
+  float* x = nullptr;
+  const float* add = nullptr;  // or null; x += add first, in place
+  const float* weight = nullptr;
+  float eps = 0;
+  uint32_t n = 0;
+  float* out = nullptr;  // may be x
+};
+
+struct ElementwiseKernels {
+  // out = x / sqrt(mean(x^2) + eps) * weight
+  void (*rms_norm)(const RmsNormArgs& args) = nullptr;
+  // out = silu(gate) * up; out may be either.
+  void (*glu)(const float* gate, const float* up, uint32_t n, float* out) = nullptr;
+  // x += sigmoid(*gate) * y, or x += y without a gate.
+  void (*add_scaled)(const float* y, const float* gate, uint32_t n, float* x) = nullptr;
+  // out = e^x; bounds: generic/elementwise_exp.inc. out may be x.
+  void (*exp)(const float* x, uint32_t n, float* out) = nullptr;
+};
 
 }  // namespace hadal
