@@ -199,6 +199,10 @@ TEST(Panel, Fp8KeepsBlockScales) {
   EXPECT_EQ(matrix.BlockScales(8)[1], scales[4]);
   ExpectExact(view, WeightPolicy::kAsStored);
   ExpectExact(view, WeightPolicy::kF32);
+  const std::vector<float> many = RandomFloats(13 * 19, 5);  // more than one line of 64 bytes
+  view.scales = std::as_bytes(std::span(many));
+  view.scale_block = 16;
+  ExpectExact(view, WeightPolicy::kAsStored);
   view.scale_block = 100;
   EXPECT_THROW(ChooseFormat(view, WeightPolicy::kAsStored), Error);
 }
