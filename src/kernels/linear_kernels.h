@@ -1,7 +1,91 @@
+// Matrix products on packed weights: out[i][j] = sum over k of x[i][k] * W[j][k] (+ bias[j]).
+//
+// Activations are first prepared into the form that the weight's panel format asks for, once for
+// all weights of the same form:
+//   kF32    the f32 rows themselves
+//   kBf16   rounded to bf16, for levels with a native bf16 dot product
+//   kInt8   per row and group of G columns: scale = max |x| / 127, q = round(x * (127 / max)) to
+//           nearest even. A non-finite x makes the group's scale NaN, so that it is not lost.
+//
+// Every element is reduced in one order, whatever the number of rows, panels or threads:
+//   integers   group by group, columns ascending; the dot product of a group is exact in int32
+//              (the zero point included), then acc = fma(float(dot), d * scale, acc) and, with a
+//              minimum, acc = fma(m, scale * sum(q), acc)
+//   floats     acc = fma(w, x, acc) for columns ascending; native bf16: acc = vdpbf16ps(acc, ..)
+//              for pairs of columns ascending. With block scales, block by block: the sum of the
+//              block from zero, then acc = fma(sum, block scale, acc).
+// `fma` is fused but for the portable level. The bias is added last.
 #pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/panel.h"
 
 namespace hadal {
 
-struct LinearKernels {};
+enum class ActivationKind : uint8_t { kF32, kBf16, kInt8 };
+
+// What prepared activations look like; weights with equal forms share them.
+struct ActivationForm {
+  ActivationKind kind = ActivationKind::kF32;
+  uint16_t group = 0;      // kInt8: columns per scale
+  bool has_min = false;    // kInt8: the third array holds scale * sum(q), f32 ...
+  uint8_t zero_point = 0;  // ... or -zero_point * sum(q), i32
+
+  friend bool operator==(const ActivationForm&, const ActivationForm&) = default;
+};
+
+// Bytes of one prepared row: values, then (kInt8) f32 scales and the third array, one per group.
+struct ActivationLayout {
+  uint32_t cols = 0;         // as given
+  uint32_t padded_cols = 0;  // values held; those beyond cols are zero
+  uint32_t scale_at = 0;
+  uint32_t sum_at = 0;
+  uint32_t row_bytes = 0;  // a multiple of 64, and not of 4096 (rows would share cache sets)
+};
+
+ActivationForm FormFor(const PanelFormat& format, bool native_bf16);
+// kF32 takes no preparation: row_bytes is 0.
+ActivationLayout LayoutFor(const ActivationForm& form, uint32_t cols);
+// No form of a row of `cols` takes more.
+uint32_t MaxActivationRowBytes(uint32_t cols);
+
+// Prepares one row of x into `out` (64-byte aligned).
+struct PrepareRow {
+  const float* x = nullptr;
+  std::byte* out = nullptr;
+  ActivationForm form;
+  ActivationLayout layout;
+};
+
+// A block of rows times a run of panels.
+struct LinearTask {
+  // weights: the panels to multiply with
+  const std::byte* panels = nullptr;
+  uint64_t panel_bytes = 0;
+  uint32_t n_panels = 0;
+  uint32_t cols = 0;
+  uint32_t chunks = 0;       // per panel
+  uint32_t scale_block = 0;  // the panel's block scales follow its chunks; 0: none
+  // activations: row i is rows + (row_ids ? row_ids[i] : i) * row_bytes
+  const std::byte* rows = nullptr;
+  uint64_t row_bytes = 0;
+  uint32_t scale_at = 0;
+  uint32_t sum_at = 0;
+  const uint32_t* row_ids = nullptr;
+  uint32_t n_rows = 0;
+  // out[i][j], j < out_cols <= 16 * n_panels
+  float* out = nullptr;
+  uint64_t out_stride = 0;  // in floats
+  uint32_t out_cols = 0;
+  const float* bias = nullptr;  // of the first output column, or null
+};
+
+struct LinearKernels {
+  bool native_bf16;
+  void (*prepare)(const PrepareRow& row);
+  void (*linear)(const PanelFormat& format, const LinearTask& task);
+};
 
 }  // namespace hadal

@@ -1,7 +1,8 @@
 #if defined(__x86_64__)
+#include "kernels/isa/simd_avx2.h"
+// The vectors first, then what is written on them.
 #include "kernels/generic/all.inc"
 #include "kernels/isa/levels.h"
-#include "kernels/isa/simd_avx2.h"
 
 namespace hadal::internal {
 

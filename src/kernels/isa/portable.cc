@@ -1,6 +1,7 @@
+#include "kernels/isa/simd_portable.h"
+// The vectors first, then what is written on them.
 #include "kernels/generic/all.inc"
 #include "kernels/isa/levels.h"
-#include "kernels/isa/simd_portable.h"
 
 namespace hadal::internal {
 

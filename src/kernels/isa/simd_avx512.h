@@ -10,6 +10,9 @@
 namespace hadal {
 namespace {  // NOLINT: one copy per ISA level is the point
 
+// How many F32x16 the register file holds: what tiles are sized by.
+constexpr int kVectorRegisters = 32;
+
 struct F32x16 {
   __m512 v;
 };

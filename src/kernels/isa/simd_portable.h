@@ -16,6 +16,9 @@
 namespace hadal {
 namespace {  // NOLINT: one copy per ISA level is the point
 
+// How many F32x16 the register file holds: what tiles are sized by.
+constexpr int kVectorRegisters = 4;
+
 constexpr bool kNativeBf16Dot = false;
 
 typedef float F32x4 __attribute__((vector_size(16)));
