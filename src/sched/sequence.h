@@ -1,0 +1,51 @@
+// One text being computed: its tokens, its KV pages and where it stands.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "kv/kv_manager.h"
+#include "sampling/params.h"
+
+namespace hadal {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+// waiting -> prefill -> decode -> finished; finished from anywhere by Cancel or an error.
+enum class SequenceState : uint8_t { kWaiting, kPrefill, kDecode, kFinished };
+
+struct SequenceRequest {
+  uint64_t id = 0;
+  std::vector<int32_t> prompt;    // not empty
+  SamplingParams sampling;        // valid, with a seed
+  uint32_t max_tokens = 0;        // 0: the prompt alone is computed
+  std::vector<int32_t> stop_ids;  // end the text once min_tokens are generated
+  bool prompt_logprobs = false;   // sampling.logprobs entries for each prompt token
+  uint32_t prompt_index = 0, choice_index = 0;
+};
+
+// Owned by the Scheduler; the runner reads it.
+struct Sequence {
+  SequenceRequest request;
+  SequenceState state = SequenceState::kWaiting;
+  std::vector<int32_t> generated;
+  PageTable pages;
+  uint32_t n_computed = 0;  // tokens whose KV is stored, [0, prompt + generated)
+  uint32_t n_cached = 0;    // of those, not computed for this sequence
+
+  TimePoint submitted, admitted, first_token;
+
+  uint32_t prompt_size() const { return static_cast<uint32_t>(request.prompt.size()); }
+  uint32_t size() const { return prompt_size() + static_cast<uint32_t>(generated.size()); }
+  int32_t token(uint32_t position) const {
+    return position < prompt_size() ? request.prompt[position]
+                                    : generated[position - prompt_size()];
+  }
+  // The KV slots it can come to need: the last generated token is never stored.
+  uint32_t max_stored() const {
+    return prompt_size() + (request.max_tokens > 0 ? request.max_tokens - 1 : 0);
+  }
+};
+
+}  // namespace hadal
