@@ -10,6 +10,7 @@
 #include "kernels/attention_kernels.h"
 #include "kernels/elementwise_kernels.h"
 #include "kernels/linear_kernels.h"
+#include "kernels/probe_kernels.h"
 #include "kernels/rope_kernels.h"
 
 namespace hadal {
@@ -20,6 +21,7 @@ struct KernelTable {
   ElementwiseKernels elementwise;
   RopeKernels rope;
   AttentionKernels attention;
+  ProbeKernels probe;
 };
 
 // `level` must be one of SupportedIsaLevels().
