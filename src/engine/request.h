@@ -1,0 +1,23 @@
+// What a caller asks of the engine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sampling/params.h"
+
+namespace hadal {
+
+struct Request {
+  std::vector<int32_t> prompt;
+  SamplingParams sampling;
+  std::optional<uint32_t> max_tokens;  // absent: as many as the context still holds
+  std::vector<int32_t> eos_ids;        // the model's own end tokens; see sampling.ignore_eos
+  std::vector<int32_t> stop_token_ids;
+  bool prompt_logprobs = false;  // PromptEvents with sampling.logprobs entries per prompt token
+  uint32_t prompt_index = 0;     // parts of the random numbers' key: a request with several
+  uint32_t choice_index = 0;     // prompts or choices is several of these
+};
+
+}  // namespace hadal

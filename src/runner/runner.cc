@@ -1,0 +1,175 @@
+#include "runner/runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "model/watchdog.h"
+
+namespace hadal {
+namespace {
+
+// min_tokens: the tokens that must not be chosen yet.
+std::span<const int32_t> BannedNow(const Sequence& sequence) {
+  const SequenceRequest& request = sequence.request;
+  if (sequence.generated.size() >= request.sampling.min_tokens) return {};
+  return request.stop_ids;
+}
+
+// Prompt tokens take the whole prompt's length, known from the start, so that no chunking and no
+// cache state can change a value; a generated token takes its own.
+uint32_t RopeLength(const Sequence& sequence, uint32_t position) {
+  return std::max(sequence.prompt_size(), position + 1);
+}
+
+}  // namespace
+
+Runner::Runner(Model& model, KvCache& kv, const StepLimits& limits)
+    : model_(model),
+      kv_(kv),
+      sampler_(model.spec().vocab),
+      length_dependent_rope_(model.rope().length_dependent()) {
+  tokens_.reserve(limits.max_tokens);
+  positions_.reserve(limits.max_tokens);
+  rope_lengths_.reserve(limits.max_tokens);
+  logit_rows_.reserve(limits.max_logit_rows);
+  sequences_.reserve(limits.max_sequences);
+  groups_.resize(kv.layout.groups.size());
+  const size_t blocks = limits.max_context / kv.layout.block_size + 1;
+  for (GroupArrays& group : groups_) {
+    group.slots.reserve(limits.max_tokens);
+    group.pages.reserve(blocks * limits.max_sequences);
+    group.page_offsets.reserve(size_t{limits.max_sequences} + 1);
+  }
+  group_views_.resize(groups_.size());
+}
+
+void Runner::Observe(const Taps* taps, LogitsObserver logits) {
+  taps_ = taps;
+  logits_observer_ = std::move(logits);
+}
+
+void Runner::AddPages(const Sequence& sequence, const PlannedRun& run) {
+  const uint32_t block = kv_.layout.block_size;
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    const std::span<const uint32_t> pages = sequence.pages.pages(g);
+    GroupArrays& group = groups_[g];
+    for (uint32_t i = 0; i < run.n_tokens; ++i) {
+      const uint32_t position = run.first_position + i;
+      group.slots.push_back(pages[position / block] * block + position % block);
+    }
+    group.pages.insert(group.pages.end(), pages.begin(), pages.end());
+    group.page_offsets.push_back(static_cast<uint32_t>(group.pages.size()));
+  }
+}
+
+void Runner::Build(const StepPlan& plan) {
+  tokens_.clear();
+  positions_.clear();
+  rope_lengths_.clear();
+  logit_rows_.clear();
+  sequences_.clear();
+  for (GroupArrays& group : groups_) {
+    group.slots.clear();
+    group.pages.clear();
+    group.page_offsets.assign(1, 0);
+  }
+  for (const PlannedRun& run : plan.runs) {
+    const Sequence& sequence = *run.sequence;
+    const auto first_row = static_cast<uint32_t>(tokens_.size());
+    sequences_.push_back({first_row, run.n_tokens, run.first_position + run.n_tokens});
+    for (uint32_t i = 0; i < run.n_tokens; ++i) {
+      const uint32_t position = run.first_position + i;
+      tokens_.push_back(sequence.token(position));
+      positions_.push_back(position);
+      if (length_dependent_rope_) rope_lengths_.push_back(RopeLength(sequence, position));
+      if (i + run.n_logits >= run.n_tokens) logit_rows_.push_back(first_row + i);
+    }
+    AddPages(sequence, run);
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    group_views_[g] = {groups_[g].slots, groups_[g].pages, groups_[g].page_offsets};
+  }
+  step_ = {.tokens = tokens_,
+           .positions = positions_,
+           .sequences = sequences_,
+           .rope_lengths = rope_lengths_,
+           .groups = group_views_,
+           .logit_rows = logit_rows_};
+}
+
+void Runner::ZeroFreshPages(const StepPlan& plan) {
+  for (size_t g = 0; g < plan.fresh_pages.size(); ++g) {
+    const uint64_t bytes = kv_.layout.groups[g].page_bytes;
+    for (const uint32_t page : plan.fresh_pages[g]) {
+      model_.backend().Zero(kv_.arenas[g], page * bytes, bytes);
+    }
+  }
+}
+
+void Runner::Run(const StepPlan& plan, std::span<RunResult> results) {
+  HADAL_CHECK(!plan.empty() && results.size() == plan.runs.size());
+  ZeroFreshPages(plan);
+  Build(plan);
+  const Tensor logits = model_.Forward(step_, kv_, taps_);
+  uint32_t first = 0;
+  bool failed = false;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const PlannedRun& run = plan.runs[i];
+    if (run.n_logits == 0) continue;
+    const Tensor rows(logits.row(first), run.n_logits, logits.cols, logits.stride);
+    first += run.n_logits;
+    if (logits_observer_) logits_observer_(run, rows);
+    try {
+      TakeLogits(run, rows, results[i]);
+    } catch (const Error& error) {
+      results[i].error = error;
+      failed = failed || error.kind() == ErrorKind::kNumeric;
+    }
+  }
+  if (failed) ExplainNonFinite(plan, results);
+}
+
+void Runner::TakeLogits(const PlannedRun& run, Tensor rows, RunResult& result) {
+  const Sequence& sequence = *run.sequence;
+  const SequenceRequest& request = sequence.request;
+  const auto row = [&rows](uint32_t r) { return std::span<const float>(rows.row(r), rows.cols); };
+  const uint32_t top =
+      std::min(static_cast<uint32_t>(std::max(request.sampling.logprobs, 0)), rows.cols);
+  if (request.prompt_logprobs) {
+    // Row r belongs to position first_position + n_tokens - rows + r and predicts the one after.
+    const uint32_t next = run.first_position + run.n_tokens - rows.rows + 1;
+    for (uint32_t r = 0; r < rows.rows && next + r < sequence.prompt_size(); ++r) {
+      result.prompt_logprobs.push_back(ComputeLogprobs(row(r), request.prompt[next + r], top));
+    }
+  }
+  if (!run.samples) return;
+  const std::span<const float> last = row(rows.rows - 1);
+  const SampleContext context{.prompt = request.prompt,
+                              .generated = sequence.generated,
+                              .banned = BannedNow(sequence),
+                              .random = {.seed = *request.sampling.seed,
+                                         .prompt_index = request.prompt_index,
+                                         .choice_index = request.choice_index,
+                                         .position = sequence.size()}};
+  result.token = sampler_.Sample(last, request.sampling, context);
+  if (request.sampling.logprobs >= 0) result.logprobs = ComputeLogprobs(last, result.token, top);
+}
+
+void Runner::ExplainNonFinite(const StepPlan& plan, std::span<RunResult> results) {
+  const NonFiniteReport report = FindNonFinite(model_, step_, kv_);
+  for (size_t i = 0; i < results.size(); ++i) {
+    std::optional<Error>& error = results[i].error;
+    if (!error || error->kind() != ErrorKind::kNumeric) continue;
+    const StepSequence& rows = sequences_[i];
+    const bool here = report.found && report.row >= rows.first_row &&
+                      report.row < rows.first_row + rows.n_rows;
+    error = Error(
+        ErrorKind::kNumeric,
+        fmt::format("the model computed unusable values at position {}{}: {}",
+                    plan.runs[i].first_position + plan.runs[i].n_tokens - 1,
+                    here ? ", first in " + report.where : std::string(), error->message()));
+  }
+}
+
+}  // namespace hadal

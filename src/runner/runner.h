@@ -1,0 +1,63 @@
+// Turns a step plan into flat arrays, runs the model on them and chooses the next tokens.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "model/model.h"
+#include "sampling/sampler.h"
+#include "sched/step_plan.h"
+
+namespace hadal {
+
+// What runs a planned step. The engine sees no more than this of the model.
+class StepExecutor {
+ public:
+  virtual ~StepExecutor() = default;
+  // One result per run of the plan; results.size() == plan.runs.size(), each cleared before.
+  // A failure of one sequence goes into its result; Error is thrown only when the whole step
+  // failed (the device).
+  virtual void Run(const StepPlan& plan, std::span<RunResult> results) = 0;
+};
+
+// Owns the arrays of a step; nothing is allocated in Run unless logprobs are asked for.
+class Runner : public StepExecutor {
+ public:
+  // `model` (with Reserve(limits) called) and `kv` must outlive the runner.
+  Runner(Model& model, KvCache& kv, const StepLimits& limits);
+
+  void Run(const StepPlan& plan, std::span<RunResult> results) override;
+
+  // Watches the steps: `taps` as in Model::Forward; `logits` is called for every run that wants
+  // logits, with its last n_logits rows. Both are called by the thread that calls Run.
+  using LogitsObserver = std::function<void(const PlannedRun& run, Tensor logits)>;
+  void Observe(const Taps* taps, LogitsObserver logits);
+
+ private:
+  struct GroupArrays {
+    std::vector<uint32_t> slots, pages, page_offsets;
+  };
+  void Build(const StepPlan& plan);
+  void AddPages(const Sequence& sequence, const PlannedRun& run);
+  void ZeroFreshPages(const StepPlan& plan);
+  void TakeLogits(const PlannedRun& run, Tensor rows, RunResult& result);
+  void ExplainNonFinite(const StepPlan& plan, std::span<RunResult> results);
+
+  Model& model_;
+  KvCache& kv_;
+  Sampler sampler_;
+  const bool length_dependent_rope_;
+  const Taps* taps_ = nullptr;
+  LogitsObserver logits_observer_;
+
+  StepInput step_;  // views of the arrays below
+  std::vector<int32_t> tokens_;
+  std::vector<uint32_t> positions_, rope_lengths_, logit_rows_;
+  std::vector<StepSequence> sequences_;
+  std::vector<GroupArrays> groups_;
+  std::vector<StepInput::KvPages> group_views_;
+};
+
+}  // namespace hadal
