@@ -188,7 +188,7 @@ class Parser {
       return;
     }
     const uint32_t size = ScalarBytes(type);
-    CheckCount(count, size, "items in metadata '" + key + "'");
+    if (depth > 0) CheckCount(count, size, "items in metadata '" + key + "'");
     const auto items = cursor_.Take(count * size, key);
     if (type != GgufType::kBool) return;
     for (const std::byte item : items) {
