@@ -1,0 +1,68 @@
+#include "backend/cpu/rope.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace hadal {
+namespace {
+
+// Rows one thread takes at a time: a whole tile's worth, so that threads seldom write the same
+// cache lines. A decode step with few sequences is not worth waking the others.
+constexpr uint32_t kRows = kTileTokens;
+
+void Rotate(const RopeKernels& kernels, const RopeStoreArgs& args, uint32_t row) {
+  const auto rotate = args.rope_layout == RopeLayout::kHalfSplit ? kernels.rotate_half_split
+                                                                 : kernels.rotate_interleaved;
+  RotateArgs to;
+  to.half = args.rope_dim / 2;
+  to.cos = args.cos.row(row);
+  to.sin = args.sin.row(row);
+  to.x = args.q.row(row) + args.q_rope_offset;
+  to.heads = args.q_heads;
+  to.head_stride = args.q_head_dim;
+  rotate(to);
+  to.x = args.k.row(row) + args.k_rope_offset;
+  to.heads = args.kv_heads;
+  to.head_stride = args.k_head_dim;
+  rotate(to);
+}
+
+void StoreRow(const AttentionTileKernels& kernels, uint32_t slot, KvCache& kv,
+              const RopeStoreArgs& args, uint32_t row) {
+  const KvLayout& layout = kv.layout;
+  const uint32_t group = layout.group_of_layer[args.layer];
+  const uint32_t page = slot / layout.block_size;
+  const uint32_t tile = slot % layout.block_size / kTileTokens;
+  const uint32_t token = slot % kTileTokens;
+  HADAL_CHECK((uint64_t{page} + 1) * layout.groups[group].page_bytes <= kv.arenas[group].size());
+  auto* arena = static_cast<std::byte*>(kv.arenas[group].data());
+  for (uint32_t head = 0; head < args.kv_heads; ++head) {
+    kernels.store_k(args.k.row(row) + head * args.k_head_dim, args.k_head_dim, token,
+                    arena + layout.KTileOffset(args.layer, page, head, tile));
+    if (!args.v) continue;
+    kernels.store_v(args.v.row(row) + head * args.v_head_dim, args.v_head_dim, token,
+                    arena + layout.VTileOffset(args.layer, page, head, tile));
+  }
+}
+
+}  // namespace
+
+void CpuRopeAndStore(ThreadPool& pool, const KernelTable& kernels, const StepInput& step,
+                     KvCache& kv, const RopeStoreArgs& args) {
+  const KvLayout& layout = kv.layout;
+  HADAL_CHECK(args.kv_heads == layout.n_kv_heads && args.v_head_dim == layout.v_dim);
+  HADAL_CHECK(args.k_head_dim <= layout.k_dim && args.q.rows == step.n_tokens());
+  const std::span<const uint32_t> slots = step.groups[layout.group_of_layer[args.layer]].slots;
+  const AttentionTileKernels& tiles =
+      layout.dtype == DType::kBF16 ? kernels.attention.bf16 : kernels.attention.f32;
+  pool.ParallelFor((args.q.rows + kRows - 1) / kRows, [&](int64_t index, int /*thread*/) {
+    const uint32_t first = static_cast<uint32_t>(index) * kRows;
+    for (uint32_t row = first; row < std::min(first + kRows, args.q.rows); ++row) {
+      Rotate(kernels.rope, args, row);
+      StoreRow(tiles, slots[row], kv, args, row);
+    }
+  });
+}
+
+}  // namespace hadal
