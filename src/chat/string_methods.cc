@@ -130,19 +130,24 @@ Value RemovesuffixMethod(Runtime& runtime, const Value& self, const Args& args) 
   return runtime.NewSubstring(*self.string, 0, size - (hit ? suffix.size() : 0));
 }
 
-Value UpperMethod(Runtime& r, const Value& s, const Args&) {
+Value UpperMethod(Runtime& r, const Value& s, const Args& a) {
+  BindArgs(r, "upper", a, {});
   return ChangeCase(r, *s.string, CaseOp::kUpper);
 }
-Value LowerMethod(Runtime& r, const Value& s, const Args&) {
+Value LowerMethod(Runtime& r, const Value& s, const Args& a) {
+  BindArgs(r, "lower", a, {});
   return ChangeCase(r, *s.string, CaseOp::kLower);
 }
-Value CapitalizeMethod(Runtime& r, const Value& s, const Args&) {
+Value CapitalizeMethod(Runtime& r, const Value& s, const Args& a) {
+  BindArgs(r, "capitalize", a, {});
   return ChangeCase(r, *s.string, CaseOp::kCapitalize);
 }
-Value TitleMethod(Runtime& r, const Value& s, const Args&) {
+Value TitleMethod(Runtime& r, const Value& s, const Args& a) {
+  BindArgs(r, "title", a, {});
   return ChangeCase(r, *s.string, CaseOp::kTitleMethod);
 }
-Value SwapcaseMethod(Runtime& r, const Value& s, const Args&) {
+Value SwapcaseMethod(Runtime& r, const Value& s, const Args& a) {
+  BindArgs(r, "swapcase", a, {});
   return ChangeCase(r, *s.string, CaseOp::kSwap);
 }
 
@@ -230,7 +235,8 @@ Value FormatMethod(Runtime& runtime, const Value& self, const Args& args) {
 }
 
 template <bool (*Test)(char32_t)>
-Value AllCharacters(Runtime&, const Value& self, const Args&) {
+Value AllCharacters(Runtime& runtime, const Value& self, const Args& args) {
+  BindArgs(runtime, "this test", args, {});
   const std::string_view text = self.Text();
   for (size_t pos = 0; pos < text.size();) {
     const Utf8Char c = DecodeUtf8(text, pos);
@@ -244,7 +250,8 @@ bool IsAlnum(char32_t code) { return IsAlpha(code) || IsDigit(code); }
 
 // isupper and islower: some cased character, and none of the other case.
 template <bool (*Wanted)(char32_t), bool (*Other)(char32_t)>
-Value OneCase(Runtime&, const Value& self, const Args&) {
+Value OneCase(Runtime& runtime, const Value& self, const Args& args) {
+  BindArgs(runtime, "this test", args, {});
   const std::string_view text = self.Text();
   bool any = false;
   for (size_t pos = 0; pos < text.size();) {

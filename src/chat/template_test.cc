@@ -28,6 +28,17 @@ std::time_t FixedNow() {
   return std::mktime(&tm);
 }
 
+std::vector<OrderedJson> ReadLines(const fs::path& path) {
+  std::vector<OrderedJson> lines;
+  const std::string text = ReadTextFile(path);
+  for (size_t pos = 0; pos < text.size();) {
+    const size_t end = std::min(text.find('\n', pos), text.size());
+    if (end > pos) lines.push_back(ParseOrderedJson(text.substr(pos, end - pos), path.string()));
+    pos = end + 1;
+  }
+  return lines;
+}
+
 struct Template {
   ChatTemplate program;
   std::map<std::string, std::string> special_tokens;
@@ -56,16 +67,7 @@ struct Fixtures {
     return input;
   }
 
-  std::vector<OrderedJson> Cases() const {
-    std::vector<OrderedJson> cases;
-    const std::string text = ReadTextFile(folder_ / "cases.jsonl");
-    for (size_t pos = 0; pos < text.size();) {
-      const size_t end = std::min(text.find('\n', pos), text.size());
-      if (end > pos) cases.push_back(ParseOrderedJson(text.substr(pos, end - pos), "cases.jsonl"));
-      pos = end + 1;
-    }
-    return cases;
-  }
+  std::vector<OrderedJson> Cases() const { return ReadLines(folder_ / "cases.jsonl"); }
 
   fs::path folder_;
   OrderedJson conversations;
@@ -111,6 +113,55 @@ TEST(ChatTemplate, RendersAllFixtures) {
       (set != nullptr ? fs::path(set) : fs::path(HADAL_SOURCE_DIR) / "../shared/fixtures") / "chat";
   if (!fs::exists(folder / "cases.jsonl")) GTEST_SKIP() << "no fixtures at " << folder;
   EXPECT_GE(CheckAll(folder), 396u);
+}
+
+// Small templates, rendered by jinja2 (tools/make_goldens/jinja_cases.py).
+TEST(ChatTemplate, AgreesWithJinja) {
+  const std::vector<OrderedJson> lines =
+      ReadLines(fs::path(HADAL_SOURCE_DIR) / "tests/data/chat/jinja_cases.jsonl");
+  ASSERT_GT(lines.size(), 500u);
+  ChatInput input;
+  input.extra = lines[0].at("context");
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const std::string source = lines[i]["template"].get<std::string>();
+    SCOPED_TRACE(source);
+    const bool fails = lines[i].contains("error");
+    try {
+      const MarkedText text = ChatTemplate(source).Render(input);
+      if (fails) {
+        ADD_FAILURE() << "no error, but: " << text.text;
+      } else {
+        EXPECT_EQ(text.text, lines[i]["expected"].get<std::string>());
+      }
+    } catch (const Error& error) {
+      EXPECT_TRUE(fails) << error.message();
+    }
+  }
+}
+
+std::string ErrorOf(std::string_view source) {
+  try {
+    ChatInput input;
+    return ChatTemplate(source).Render(input).text;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    return error.message();
+  }
+}
+
+TEST(ChatTemplate, ErrorsNameTheLine) {
+  EXPECT_EQ(ErrorOf("a\n{% if x %}"), "chat template, line 2: `endif` is missing");
+  EXPECT_EQ(ErrorOf("\n\n{{ x.y }}"), "chat template, line 3: 'x' is undefined");
+  EXPECT_EQ(ErrorOf("\n{{ 'a\n' +\n1 }}"),
+            "chat template, line 3: can only concatenate str (not \"int\") to str");
+  EXPECT_EQ(ErrorOf("{{ raise_exception('as it is') }}"), "as it is");
+}
+
+TEST(ChatTemplate, ShowsTheTime) {
+  ChatInput input;
+  input.now = FixedNow();
+  EXPECT_EQ(ChatTemplate("{{ strftime_now('%d %B %Y, %H:%M') }}").Render(input).text,
+            "15 January 2025, 12:00");
 }
 
 }  // namespace
