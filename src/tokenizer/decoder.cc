@@ -75,11 +75,11 @@ void Decoder::Add(DecoderStep step) {
   stages_.push_back({std::move(step), fused});
 }
 
-std::string Decoder::TokenBytes(std::string_view piece) const {
+std::string Decoder::TokenBytes(std::string_view piece, bool added) const {
   std::string bytes(piece);
   for (const Stage& stage : stages_) {
     if (stage.fused_input) break;
-    if (std::holds_alternative<ByteLevelDecode>(stage.step)) return BytesOf(bytes);
+    if (std::holds_alternative<ByteLevelDecode>(stage.step)) return added ? bytes : BytesOf(bytes);
     if (std::holds_alternative<ByteFallbackDecode>(stage.step)) {
       const int byte = ByteOfToken(bytes);
       if (byte >= 0) return std::string(1, static_cast<char>(byte));
@@ -100,11 +100,14 @@ std::string Decoder::TokenBytes(std::string_view piece) const {
 DecodeStream::DecodeStream(const Decoder& decoder)
     : decoder_(&decoder), states_(decoder.stages_.size()) {}
 
-void DecodeStream::Push(std::string_view piece, std::string* out) {
-  if (FindInvalidUtf8(piece) == std::string_view::npos) {
-    Give(0, piece, out);
+void DecodeStream::Push(std::string_view piece, bool added, std::string* out) {
+  std::string valid;
+  if (FindInvalidUtf8(piece) != std::string_view::npos) piece = valid = ReplaceInvalidUtf8(piece);
+  if (added && !states_.empty() &&
+      std::holds_alternative<ByteLevelDecode>(decoder_->stages_[0].step)) {
+    GiveBytes(0, piece, out);
   } else {
-    Give(0, ReplaceInvalidUtf8(piece), out);
+    Give(0, piece, out);
   }
 }
 
@@ -124,12 +127,16 @@ void DecodeStream::Give(size_t stage, std::string_view token, std::string* out) 
 
 void DecodeStream::Run(const ByteLevelDecode&, size_t stage, std::string_view token,
                        std::string* out) {
-  std::string& pending = states_[stage].pending;
   if (decoder_->stages_[stage].fused_input) {
-    pending.append(token);  // whether it is in the alphabet shows only at the end
-    return;
+    states_[stage].pending.append(token);  // whether it is in the alphabet shows only at the end
+  } else {
+    GiveBytes(stage, BytesOf(token), out);
   }
-  pending.append(BytesOf(token));
+}
+
+void DecodeStream::GiveBytes(size_t stage, std::string_view bytes, std::string* out) {
+  std::string& pending = states_[stage].pending;
+  pending.append(bytes);
   const size_t complete = CompleteUtf8Prefix(pending);
   if (complete == 0) return;
   Give(stage + 1, ReplaceInvalidUtf8(std::string_view(pending).substr(0, complete)), out);

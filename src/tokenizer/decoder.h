@@ -33,8 +33,8 @@ class Decoder {
  public:
   void Add(DecoderStep step);
 
-  // The bytes that the token contributes in the middle of a text.
-  std::string TokenBytes(std::string_view piece) const;
+  // The bytes that the token contributes in the middle of a text. `added`: see Push().
+  std::string TokenBytes(std::string_view piece, bool added) const;
 
  private:
   friend class DecodeStream;
@@ -50,8 +50,10 @@ class DecodeStream {
  public:
   explicit DecodeStream(const Decoder& decoder);
 
-  // Appends to `out` what is certain once `piece` has come.
-  void Push(std::string_view piece, std::string* out);
+  // Appends to `out` what is certain once `piece` has come. An `added` token is text already, not
+  // written in the byte alphabet: DeepSeek-LLM's "ü" must not be read as the byte 0xFC. (Hugging
+  // Face's library does, and gives U+FFFD.)
+  void Push(std::string_view piece, bool added, std::string* out);
   // Appends the rest. Nothing may be pushed afterwards.
   void Flush(std::string* out);
 
@@ -75,6 +77,7 @@ class DecodeStream {
   void Run(const JoinDecode&, size_t stage, std::string_view token, std::string* out);
   void Run(const ReplaceStep& replace, size_t stage, std::string_view token, std::string* out);
   void StripFused(const StripDecode& strip, size_t stage, std::string_view text, std::string* out);
+  void GiveBytes(size_t stage, std::string_view bytes, std::string* out);
   void EndByteRun(size_t stage, std::string* out);
 
   const Decoder* decoder_;

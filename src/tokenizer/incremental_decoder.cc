@@ -12,7 +12,7 @@ IncrementalDecoder::IncrementalDecoder(const Tokenizer& tokenizer, bool skip_spe
 std::string IncrementalDecoder::Push(int32_t id) {
   std::string out;
   if (tokenizer_->Has(id) && !(skip_special_ && tokenizer_->IsSpecial(id))) {
-    stream_.Push(tokenizer_->Piece(id), &out);
+    stream_.Push(tokenizer_->Piece(id), tokenizer_->added.Find(id) != nullptr, &out);
   }
   return out;
 }

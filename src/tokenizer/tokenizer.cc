@@ -244,14 +244,15 @@ std::string Tokenizer::Decode(std::span<const int32_t> ids, bool skip_special) c
   std::string out;
   for (const int32_t id : ids) {
     if (!impl_->Has(id) || (skip_special && impl_->IsSpecial(id))) continue;
-    stream.Push(impl_->Piece(id), &out);
+    stream.Push(impl_->Piece(id), IsAdded(id), &out);
   }
   stream.Flush(&out);
   return out;
 }
 
 std::string Tokenizer::TokenBytes(int32_t id) const {
-  return impl_->Has(id) ? impl_->parts.decoder.TokenBytes(impl_->Piece(id)) : std::string();
+  return impl_->Has(id) ? impl_->parts.decoder.TokenBytes(impl_->Piece(id), IsAdded(id))
+                        : std::string();
 }
 
 std::string Tokenizer::Piece(int32_t id) const {
