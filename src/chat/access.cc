@@ -16,8 +16,8 @@ std::string ObjectName(const Value& object) {
 }
 
 Value Missing(Runtime& runtime, const Value& object, std::string_view name) {
-  return runtime.NewUndefined(fmt::format("{} has no attribute '{}'", ObjectName(object),
-                                          name.substr(0, 200)));
+  return runtime.NewUndefined(
+      fmt::format("{} has no attribute '{}'", ObjectName(object), name.substr(0, 200)));
 }
 
 Value LoopAttribute(Runtime& runtime, const Value& object, std::string_view name) {
@@ -145,8 +145,7 @@ Value SliceText(Runtime& runtime, const MarkedText& text, const SliceBounds& bou
     return runtime.NewSubstring(text, offset(start), offset(stop));
   }
   TextBuilder out(runtime);
-  ForEachIndex(runtime, span,
-               [&](size_t i) { out.Append(text, offset(i), offset(i + 1)); });
+  ForEachIndex(runtime, span, [&](size_t i) { out.Append(text, offset(i), offset(i + 1)); });
   return out.Finish();
 }
 
@@ -225,16 +224,21 @@ const List& ItemList(Runtime& runtime, const Value& value) {
 
 size_t Length(Runtime& runtime, const Value& value) {
   switch (value.type) {
-    case Type::kUndefined: return 0;
+    case Type::kUndefined:
+      return 0;
     case Type::kString:
       runtime.Work(1 + value.string->size() / 16);
       return CountCodePoints(value.Text());
     case Type::kList:
     case Type::kTuple:
-    case Type::kIterator: return value.list->items.size();
-    case Type::kDict: return value.dict->entries().size();
-    case Type::kLoop: return value.loop->items->items.size();
-    default: runtime.Raise("object of type '{}' has no len()", TypeName(value));
+    case Type::kIterator:
+      return value.list->items.size();
+    case Type::kDict:
+      return value.dict->entries().size();
+    case Type::kLoop:
+      return value.loop->items->items.size();
+    default:
+      runtime.Raise("object of type '{}' has no len()", TypeName(value));
   }
 }
 

@@ -40,8 +40,21 @@ enum class ExprKind : uint8_t {
 };
 
 enum class Op : uint8_t {
-  kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo, kPower,
-  kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual, kIn, kNotIn,
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kFloorDivide,
+  kModulo,
+  kPower,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kIn,
+  kNotIn,
 };
 
 struct CallArgs {
@@ -65,7 +78,18 @@ struct Expr {
 };
 
 enum class NodeKind : uint8_t {
-  kText, kOutput, kFor, kIf, kSet, kSetBlock, kMacro, kCall, kFilter, kWith, kScope, kBreak,
+  kText,
+  kOutput,
+  kFor,
+  kIf,
+  kSet,
+  kSetBlock,
+  kMacro,
+  kCall,
+  kFilter,
+  kWith,
+  kScope,
+  kBreak,
   kContinue,
 };
 

@@ -240,13 +240,25 @@ constexpr auto kCyclerMethods = std::to_array<MethodEntry>({
 const MethodEntry* FindMethod(const Value& self, std::string_view name) {
   std::span<const MethodEntry> methods;
   switch (self.type) {
-    case Type::kString: return FindStringMethod(name);
-    case Type::kList: methods = kListMethods; break;
-    case Type::kTuple: methods = kTupleMethods; break;
-    case Type::kDict: methods = kDictMethods; break;
-    case Type::kLoop: methods = kLoopMethods; break;
-    case Type::kCycler: methods = kCyclerMethods; break;
-    default: return nullptr;
+    case Type::kString:
+      return FindStringMethod(name);
+    case Type::kList:
+      methods = kListMethods;
+      break;
+    case Type::kTuple:
+      methods = kTupleMethods;
+      break;
+    case Type::kDict:
+      methods = kDictMethods;
+      break;
+    case Type::kLoop:
+      methods = kLoopMethods;
+      break;
+    case Type::kCycler:
+      methods = kCyclerMethods;
+      break;
+    default:
+      return nullptr;
   }
   const auto found = std::find_if(methods.begin(), methods.end(),
                                   [&](const MethodEntry& entry) { return entry.name == name; });

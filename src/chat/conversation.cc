@@ -9,7 +9,8 @@ void CheckParts(const OrderedJson& parts, const std::string& source, size_t mess
   for (size_t i = 0; i < parts.size(); ++i) {
     const OrderedJson& part = parts[i];
     if (!part.is_object()) {
-      Fail(ErrorKind::kInvalid, "{}: messages[{}].content[{}] is not an object", source, message, i);
+      Fail(ErrorKind::kInvalid, "{}: messages[{}].content[{}] is not an object", source, message,
+           i);
     }
     const auto type = part.find("type");
     if (type == part.end() || !type->is_string()) {

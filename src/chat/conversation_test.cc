@@ -54,8 +54,9 @@ TEST(ParseChatInput, NamesThePlaceOfAnError) {
             "chat.json: extra is not an object");
   EXPECT_EQ(ErrorOf(R"({"messages": [{"role": "user"}], "add_generation_prompt": 1})"),
             "chat.json: add_generation_prompt is not true or false");
-  EXPECT_EQ(ErrorOf(R"({"messages": [{"role": "user"}], "enable_thinking": true})"),
-            "chat.json: enable_thinking is not known here; variables of the template go into extra");
+  EXPECT_EQ(
+      ErrorOf(R"({"messages": [{"role": "user"}], "enable_thinking": true})"),
+      "chat.json: enable_thinking is not known here; variables of the template go into extra");
   EXPECT_NE(ErrorOf("{"), "");
 }
 

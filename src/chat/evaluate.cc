@@ -15,19 +15,28 @@ Value Interpreter::Evaluate(const Expr& expr) {
   switch (expr.kind) {
     case ExprKind::kLiteral:
       return expr.literal.IsString() ? Value::String(&expr.text) : expr.literal;
-    case ExprKind::kName: return EvaluateName(expr);
+    case ExprKind::kName:
+      return EvaluateName(expr);
     case ExprKind::kList:
     case ExprKind::kTuple:
-    case ExprKind::kDict: return EvaluateContainer(expr);
+    case ExprKind::kDict:
+      return EvaluateContainer(expr);
     case ExprKind::kAttribute:
       return GetAttribute(runtime_, Evaluate(*expr.children[0]), expr.text.text);
-    case ExprKind::kItem: return EvaluateBinary(expr);
-    case ExprKind::kSlice: return EvaluateSlice(expr);
-    case ExprKind::kCall: return EvaluateCall(expr, nullptr);
-    case ExprKind::kFilter: return EvaluateFilter(expr, nullptr);
-    case ExprKind::kTest: return EvaluateTest(expr);
-    case ExprKind::kNot: return Value::Bool(!Truthy(Evaluate(*expr.children[0])), true);
-    case ExprKind::kNegative: return Negative(runtime_, Evaluate(*expr.children[0]));
+    case ExprKind::kItem:
+      return EvaluateBinary(expr);
+    case ExprKind::kSlice:
+      return EvaluateSlice(expr);
+    case ExprKind::kCall:
+      return EvaluateCall(expr, nullptr);
+    case ExprKind::kFilter:
+      return EvaluateFilter(expr, nullptr);
+    case ExprKind::kTest:
+      return EvaluateTest(expr);
+    case ExprKind::kNot:
+      return Value::Bool(!Truthy(Evaluate(*expr.children[0])), true);
+    case ExprKind::kNegative:
+      return Negative(runtime_, Evaluate(*expr.children[0]));
     case ExprKind::kPositive: {
       const Value value = Evaluate(*expr.children[0]);
       if (!value.IsNumber()) {
@@ -35,11 +44,15 @@ Value Interpreter::Evaluate(const Expr& expr) {
       }
       return value.Is(Type::kBool) ? Value::Int(value.integer, value.data) : value;
     }
-    case ExprKind::kBinary: return EvaluateBinary(expr);
-    case ExprKind::kCompare: return EvaluateCompare(expr);
+    case ExprKind::kBinary:
+      return EvaluateBinary(expr);
+    case ExprKind::kCompare:
+      return EvaluateCompare(expr);
     case ExprKind::kAnd:
-    case ExprKind::kOr: return EvaluateLogic(expr);
-    case ExprKind::kConcat: return EvaluateConcat(expr);
+    case ExprKind::kOr:
+      return EvaluateLogic(expr);
+    case ExprKind::kConcat:
+      return EvaluateConcat(expr);
     case ExprKind::kConditional:
       if (Truthy(Evaluate(*expr.children[1]))) return Evaluate(*expr.children[0]);
       if (expr.children[2] != nullptr) return Evaluate(*expr.children[2]);
@@ -149,11 +162,10 @@ Value Interpreter::EvaluateCall(const Expr& expr, const Value* caller) {
 }
 
 Value Interpreter::EvaluateFilter(const Expr& expr, const Value* input) {
-  const Value value = expr.children[0] != nullptr
-                          ? (expr.children[0]->kind == ExprKind::kFilter
-                                 ? EvaluateFilter(*expr.children[0], input)
-                                 : Evaluate(*expr.children[0]))
-                          : *input;
+  const Value value = expr.children[0] != nullptr ? (expr.children[0]->kind == ExprKind::kFilter
+                                                         ? EvaluateFilter(*expr.children[0], input)
+                                                         : Evaluate(*expr.children[0]))
+                                                  : *input;
   const Args args = EvaluateArgs(expr.call.get());
   runtime_.SetLine(expr.line);
   return ApplyFilter(runtime_, expr.text.text, value, args);
@@ -168,20 +180,25 @@ Value Interpreter::EvaluateTest(const Expr& expr) {
 
 Value Interpreter::Call(const Value& callee, Args args) {
   switch (callee.type) {
-    case Type::kUndefined: RaiseUndefined(runtime_, callee);
-    case Type::kFunction: return callee.function->body(runtime_, args);
+    case Type::kUndefined:
+      RaiseUndefined(runtime_, callee);
+    case Type::kFunction:
+      return callee.function->body(runtime_, args);
     case Type::kMethod: {
       const Method& method = *callee.method;
       if (method.self.IsString()) runtime_.Work(1 + method.self.string->size() / 16);
       return method.entry->body(runtime_, method.self, args);
     }
-    case Type::kMacro: return CallMacro(*callee.macro, args);
-    case Type::kLoop: return CallLoop(*callee.loop, args);
+    case Type::kMacro:
+      return CallMacro(*callee.macro, args);
+    case Type::kLoop:
+      return CallLoop(*callee.loop, args);
     case Type::kJoiner: {
       const bool first = std::exchange(callee.cycler->index, 1) == 0;
       return first ? runtime_.NewString("", false) : callee.cycler->items[0];
     }
-    default: runtime_.Raise("'{}' object is not callable", TypeName(callee));
+    default:
+      runtime_.Raise("'{}' object is not callable", TypeName(callee));
   }
 }
 
@@ -224,8 +241,8 @@ void Interpreter::BindParameters(const MacroNode& node, const Args& args) {
     } else if (i >= first_default) {
       Set(node.parameters[i], Evaluate(*node.defaults[i - first_default]));
     } else {
-      Set(node.parameters[i], runtime_.NewUndefined(fmt::format(
-                                  "parameter '{}' was not provided", node.parameter_names[i])));
+      Set(node.parameters[i], runtime_.NewUndefined(fmt::format("parameter '{}' was not provided",
+                                                                node.parameter_names[i])));
     }
   }
 }

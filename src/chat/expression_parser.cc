@@ -68,8 +68,7 @@ std::string ExpressionParser::ExpectName() {
 
 bool ExpressionParser::AtTagEnd() const {
   const TokenKind kind = Peek().kind;
-  return kind == TokenKind::kVariableEnd || kind == TokenKind::kBlockEnd ||
-         kind == TokenKind::kEnd;
+  return kind == TokenKind::kVariableEnd || kind == TokenKind::kBlockEnd || kind == TokenKind::kEnd;
 }
 
 int ExpressionParser::Symbol(const std::string& name) {
@@ -181,8 +180,12 @@ ExprPtr ExpressionParser::ParseNot() {
 
 ExprPtr ExpressionParser::ParseCompare() {
   static constexpr std::array<std::pair<std::string_view, Op>, 6> kOps = {{
-      {"==", Op::kEqual}, {"!=", Op::kNotEqual}, {"<", Op::kLess},
-      {"<=", Op::kLessEqual}, {">", Op::kGreater}, {">=", Op::kGreaterEqual},
+      {"==", Op::kEqual},
+      {"!=", Op::kNotEqual},
+      {"<", Op::kLess},
+      {"<=", Op::kLessEqual},
+      {">", Op::kGreater},
+      {">=", Op::kGreaterEqual},
   }};
   const int line = Peek().line;
   ExprPtr first = ParseSum();
@@ -216,8 +219,8 @@ ExprPtr ExpressionParser::ParseSum() {
   ExprPtr left = ParseConcat();
   while (AtOperator("+") || AtOperator("-")) {
     const Token op = Next();
-    left = Binary(op.text == "+" ? Op::kAdd : Op::kSubtract, op.line, std::move(left),
-                  ParseConcat());
+    left =
+        Binary(op.text == "+" ? Op::kAdd : Op::kSubtract, op.line, std::move(left), ParseConcat());
   }
   return left;
 }
@@ -299,14 +302,20 @@ ExprPtr ExpressionParser::ParsePrimary() {
   const int line = token.line;
   ExprPtr expr = Make(ExprKind::kLiteral, line);
   switch (token.kind) {
-    case TokenKind::kName: return ParseName();
+    case TokenKind::kName:
+      return ParseName();
     case TokenKind::kString:
       expr->literal.type = Type::kString;
       while (Peek().kind == TokenKind::kString) expr->text.text += Next().text;
       return expr;
-    case TokenKind::kInteger: expr->literal = Value::Int(Next().integer); return expr;
-    case TokenKind::kFloat: expr->literal = Value::Float(Next().real); return expr;
-    default: break;
+    case TokenKind::kInteger:
+      expr->literal = Value::Int(Next().integer);
+      return expr;
+    case TokenKind::kFloat:
+      expr->literal = Value::Float(Next().real);
+      return expr;
+    default:
+      break;
   }
   if (AtOperator("(")) return ParseParenthesis();
   if (AtOperator("[")) return ParseList();
@@ -431,8 +440,8 @@ ExprPtr ExpressionParser::ParseTest(ExprPtr expr) {
   expr->text.text = DottedName();
   const TokenKind kind = Peek().kind;
   const bool literal = kind == TokenKind::kString || kind == TokenKind::kInteger ||
-                       kind == TokenKind::kFloat || kind == TokenKind::kName ||
-                       AtOperator("[") || AtOperator("{");
+                       kind == TokenKind::kFloat || kind == TokenKind::kName || AtOperator("[") ||
+                       AtOperator("{");
   if (AtOperator("(")) {
     expr->call = ParseCallArgs();
   } else if (literal && !AtName("else") && !AtName("or") && !AtName("and")) {

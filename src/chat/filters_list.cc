@@ -162,9 +162,15 @@ Value Choose(Runtime& runtime, const Value& input, const Args& args, bool by_att
   return runtime.NewList(std::move(chosen), Type::kIterator);
 }
 
-Value Select(Runtime& r, const Value& in, const Args& a) { return Choose(r, in, a, false, true); }
-Value Reject(Runtime& r, const Value& in, const Args& a) { return Choose(r, in, a, false, false); }
-Value Selectattr(Runtime& r, const Value& in, const Args& a) { return Choose(r, in, a, true, true); }
+Value Select(Runtime& r, const Value& in, const Args& a) {
+  return Choose(r, in, a, false, true);
+}
+Value Reject(Runtime& r, const Value& in, const Args& a) {
+  return Choose(r, in, a, false, false);
+}
+Value Selectattr(Runtime& r, const Value& in, const Args& a) {
+  return Choose(r, in, a, true, true);
+}
 Value Rejectattr(Runtime& r, const Value& in, const Args& a) {
   return Choose(r, in, a, true, false);
 }
@@ -198,8 +204,7 @@ Value Unique(Runtime& runtime, const Value& input, const Args& args) {
   const Value seen = runtime.NewDict();
   std::vector<Value> unique;
   for (const Value& item : Items(runtime, input)) {
-    const Value key =
-        SortKey(runtime, PathOr(runtime, item, bound[1], nullptr), Flag(bound[0]));
+    const Value key = SortKey(runtime, PathOr(runtime, item, bound[1], nullptr), Flag(bound[0]));
     const size_t before = seen.dict->entries().size();
     runtime.SetItem(*seen.dict, key, Value::None());
     if (seen.dict->entries().size() != before) unique.push_back(item);
@@ -214,8 +219,7 @@ Value Extreme(Runtime& runtime, const Value& input, const Args& args, bool maxim
   Value best;
   Value best_key;
   for (const Value& item : Items(runtime, input)) {
-    const Value key =
-        SortKey(runtime, PathOr(runtime, item, bound[1], nullptr), Flag(bound[0]));
+    const Value key = SortKey(runtime, PathOr(runtime, item, bound[1], nullptr), Flag(bound[0]));
     const int order = first ? 0 : Order(runtime, key, best_key);
     if (first || (maximum ? order > 0 : order < 0)) {
       best = item;
@@ -226,8 +230,12 @@ Value Extreme(Runtime& runtime, const Value& input, const Args& args, bool maxim
   return first ? runtime.NewUndefined("No aggregated item, sequence was empty.") : best;
 }
 
-Value Min(Runtime& r, const Value& in, const Args& a) { return Extreme(r, in, a, false); }
-Value Max(Runtime& r, const Value& in, const Args& a) { return Extreme(r, in, a, true); }
+Value Min(Runtime& r, const Value& in, const Args& a) {
+  return Extreme(r, in, a, false);
+}
+Value Max(Runtime& r, const Value& in, const Args& a) {
+  return Extreme(r, in, a, true);
+}
 
 Value Sum(Runtime& runtime, const Value& input, const Args& args) {
   const auto bound = BindArgs(runtime, "sum", args, {"attribute", "start"});
@@ -268,7 +276,8 @@ Value Dictsort(Runtime& runtime, const Value& input, const Args& args) {
   const auto bound = BindArgs(runtime, "dictsort", args, {"case_sensitive", "by", "reverse"});
   if (!input.IsDict()) runtime.Raise("dictsort needs a dict, not {}", TypeName(input));
   const std::string_view by = bound[1] == nullptr ? "key" : NameArg(runtime, *bound[1]);
-  if (by != "key" && by != "value") runtime.Raise("You can only sort by either \"key\" or \"value\"");
+  if (by != "key" && by != "value")
+    runtime.Raise("You can only sort by either \"key\" or \"value\"");
   std::vector<Keyed> keyed;
   for (const auto& entry : input.dict->entries()) {
     const Value& key = by == "key" ? entry.key : entry.value;

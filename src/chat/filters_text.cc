@@ -20,7 +20,9 @@ Value CallMethod(Runtime& runtime, std::string_view name, const Value& input, co
   return FindStringMethod(name)->body(runtime, ToText(runtime, input), args);
 }
 
-Value Trim(Runtime& r, const Value& in, const Args& a) { return CallMethod(r, "strip", in, a); }
+Value Trim(Runtime& r, const Value& in, const Args& a) {
+  return CallMethod(r, "strip", in, a);
+}
 
 template <CaseOp kOp>
 Value Case(Runtime& runtime, const Value& input, const Args& args) {
@@ -33,13 +35,14 @@ Value Replace(Runtime& runtime, const Value& input, const Args& args) {
   const Value text = ToText(runtime, input);
   const Value from = ToText(runtime, *bound[0]);
   const Value to = ToText(runtime, *bound[1]);
-  const int64_t limit = bound[2] == nullptr || bound[2]->IsNone()
-                            ? -1
-                            : ToInteger(runtime, *bound[2], "the count");
+  const int64_t limit =
+      bound[2] == nullptr || bound[2]->IsNone() ? -1 : ToInteger(runtime, *bound[2], "the count");
   return ReplaceText(runtime, *text.string, from.Text(), *to.string, limit);
 }
 
-Value String(Runtime& runtime, const Value& input, const Args&) { return ToText(runtime, input); }
+Value String(Runtime& runtime, const Value& input, const Args&) {
+  return ToText(runtime, input);
+}
 
 Value Safe(Runtime& runtime, const Value& input, const Args&) {
   Value text = ToText(runtime, input);
@@ -158,7 +161,8 @@ bool ParseInteger(std::string_view text, int base, int64_t& out) {
   digits.erase(std::remove(digits.begin(), digits.end(), '_'), digits.end());
   if (digits[0] == '-' || digits[0] == '+') return false;
   if (negative) digits.insert(0, 1, '-');
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out, base);
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), out, base);
   return error == std::errc() && end == digits.data() + digits.size();
 }
 
@@ -185,7 +189,8 @@ Value Int(Runtime& runtime, const Value& input, const Args& args) {
   } else if (input.IsString()) {
     int64_t integer = 0;
     const bool data = CarriesData(input);
-    if (ParseInteger(input.Text(), static_cast<int>(base), integer)) return Value::Int(integer, data);
+    if (ParseInteger(input.Text(), static_cast<int>(base), integer))
+      return Value::Int(integer, data);
     parsed = ParseFloat(input.Text(), number);
   }
   if (!parsed || !std::isfinite(number)) return fallback;

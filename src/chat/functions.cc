@@ -57,8 +57,12 @@ Value FillDict(Runtime& runtime, const Args& args, Type type) {
   return made;
 }
 
-Value MakeDict(Runtime& r, const Args& args) { return FillDict(r, args, Type::kDict); }
-Value MakeNamespace(Runtime& r, const Args& args) { return FillDict(r, args, Type::kNamespace); }
+Value MakeDict(Runtime& r, const Args& args) {
+  return FillDict(r, args, Type::kDict);
+}
+Value MakeNamespace(Runtime& r, const Args& args) {
+  return FillDict(r, args, Type::kNamespace);
+}
 
 Value MakeCycler(Runtime& runtime, const Args& args) {
   if (args.positional.empty()) runtime.Raise("at least one item has to be provided");

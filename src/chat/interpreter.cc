@@ -49,7 +49,10 @@ void Interpreter::Set(int symbol, const Value& value) {
       return;
     }
   }
-  runtime_.Memory(2 * sizeof(std::pair<int, Value>));
+  const size_t capacity = scope_->variables.capacity();
+  if (scope_->variables.size() == capacity) {
+    runtime_.Memory((1 + capacity) * sizeof(std::pair<int, Value>));
+  }
   scope_->variables.emplace_back(symbol, value);
 }
 
@@ -70,15 +73,24 @@ Interpreter::Flow Interpreter::ExecuteNode(const Node& node) {
       out_->Append(node.text);
       CheckOutput();
       break;
-    case NodeKind::kOutput: Output(node); break;
-    case NodeKind::kFor: ExecuteFor(*node.loop, Evaluate(*node.loop->iterable), 0); break;
-    case NodeKind::kIf: return ExecuteIf(node);
+    case NodeKind::kOutput:
+      Output(node);
+      break;
+    case NodeKind::kFor:
+      ExecuteFor(*node.loop, Evaluate(*node.loop->iterable), 0);
+      break;
+    case NodeKind::kIf:
+      return ExecuteIf(node);
     case NodeKind::kSet:
-    case NodeKind::kSetBlock: ExecuteSet(node); break;
+    case NodeKind::kSetBlock:
+      ExecuteSet(node);
+      break;
     case NodeKind::kMacro:
       Set(node.macro->symbol, runtime_.NewMacro(node.macro.get(), scope_));
       break;
-    case NodeKind::kCall: ExecuteCallBlock(node); break;
+    case NodeKind::kCall:
+      ExecuteCallBlock(node);
+      break;
     case NodeKind::kFilter: {
       const Value text = Capture(node.branches[0]);
       AppendText(runtime_, EvaluateFilter(*node.exprs[0], &text), *out_);
@@ -86,9 +98,12 @@ Interpreter::Flow Interpreter::ExecuteNode(const Node& node) {
       break;
     }
     case NodeKind::kWith:
-    case NodeKind::kScope: return ExecuteWith(node);
-    case NodeKind::kBreak: return Flow::kBreak;
-    case NodeKind::kContinue: return Flow::kContinue;
+    case NodeKind::kScope:
+      return ExecuteWith(node);
+    case NodeKind::kBreak:
+      return Flow::kBreak;
+    case NodeKind::kContinue:
+      return Flow::kContinue;
   }
   return Flow::kNext;
 }

@@ -30,8 +30,12 @@ std::string NormalizeNewlines(std::string_view source) {
 bool IsNameStart(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
-bool IsAsciiDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsNameChar(char c) { return IsNameStart(c) || IsAsciiDigit(c); }
+bool IsAsciiDigit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool IsNameChar(char c) {
+  return IsNameStart(c) || IsAsciiDigit(c);
+}
 
 class Lexer {
  public:
@@ -345,6 +349,8 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> Tokenize(std::string_view source) { return Lexer(source).Run(); }
+std::vector<Token> Tokenize(std::string_view source) {
+  return Lexer(source).Run();
+}
 
 }  // namespace hadal::jinja

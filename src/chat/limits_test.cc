@@ -25,7 +25,7 @@ std::string Repeat(std::string_view piece, size_t count) {
   return out;
 }
 
-constexpr size_t kDeep = 100'000;
+constexpr size_t kDeep = 20'000;
 
 TEST(TemplateLimits, BoundsNestingOfTheSource) {
   EXPECT_NE(ErrorOf("{{ " + Repeat("(", kDeep) + "1" + Repeat(")", kDeep) + " }}"), "");
@@ -49,12 +49,14 @@ TEST(TemplateLimits, BoundsRecursion) {
   EXPECT_NE(ErrorOf("{% for x in [[1]] recursive %}{{ loop([[1]]) }}{% endfor %}"), "");
   EXPECT_NE(ErrorOf("{% set l = [] %}{% set _ = l.append(l) %}{{ l }}"), "");
   EXPECT_NE(ErrorOf("{% set l = [] %}{% set _ = l.append(l) %}{{ l | tojson }}"), "");
-  EXPECT_NE(ErrorOf("{% set l = [] %}{% set m = [] %}{% set _ = l.append(m) %}{% set _ = m.append(l) %}"
-                "{{ l == m }}"),
-            "");
-  EXPECT_NE(ErrorOf("{% set ns = namespace(t=()) %}{% for i in range(300) %}{% set ns.t = (ns.t,) %}"
-                "{% endfor %}{{ {ns.t: 1} }}"),
-            "");
+  EXPECT_NE(
+      ErrorOf("{% set l = [] %}{% set m = [] %}{% set _ = l.append(m) %}{% set _ = m.append(l) %}"
+              "{{ l == m }}"),
+      "");
+  EXPECT_NE(
+      ErrorOf("{% set ns = namespace(t=()) %}{% for i in range(300) %}{% set ns.t = (ns.t,) %}"
+              "{% endfor %}{{ {ns.t: 1} }}"),
+      "");
 }
 
 TEST(TemplateLimits, BoundsWork) {
@@ -64,7 +66,9 @@ TEST(TemplateLimits, BoundsWork) {
       "{% for a in range(1000) %}{% for b in range(1000) %}{% for c in range(1000) %}"
       "{% endfor %}{% endfor %}{% endfor %}";
   EXPECT_NE(ErrorOf(nested, limits), "");
-  EXPECT_NE(ErrorOf("{% set l = [1] %}{% for x in l %}{% set _ = l.append(1) %}{% endfor %}", limits), "");
+  EXPECT_NE(
+      ErrorOf("{% set l = [1] %}{% for x in l %}{% set _ = l.append(1) %}{% endfor %}", limits),
+      "");
   EXPECT_NE(ErrorOf("{% for i in range(9999) %}{{ 'y' in text }}{% endfor %}", limits), "");
   EXPECT_NE(ErrorOf("{% for i in range(9999) %}{{ text[i] is none }}{% endfor %}", limits), "");
   EXPECT_NE(ErrorOf("{% for i in range(9999) %}{{ text == text ~ '' }}{% endfor %}", limits), "");
@@ -81,13 +85,14 @@ TEST(TemplateLimits, BoundsMemory) {
   EXPECT_NE(ErrorOf("{{ text | center(1000000000) | length }}", limits), "");
   EXPECT_NE(ErrorOf("{{ text.rjust(9223372036854775807) | length }}", limits), "");
   EXPECT_NE(ErrorOf("{{ 'a\n' | indent(1000000000) | length }}", limits), "");
-  EXPECT_NE(ErrorOf("{% set ns = namespace(x='x') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}"
-                "{% endfor %}",
-                limits),
-            "");
+  EXPECT_NE(
+      ErrorOf("{% set ns = namespace(x='x') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}"
+              "{% endfor %}",
+              limits),
+      "");
   EXPECT_NE(ErrorOf("{% set ns = namespace(x=[text]) %}{% for i in range(40) %}"
-                "{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x | string | length }}",
-                limits),
+                    "{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x | string | length }}",
+                    limits),
             "");
   EXPECT_NE(ErrorOf("{{ '%1000000d' % 1 }}", limits), "");
   EXPECT_NE(ErrorOf("{{ '{:1000000}'.format(1) }}", limits), "");
@@ -111,7 +116,8 @@ TEST(TemplateLimits, NumbersNeverOverflowSilently) {
     EXPECT_NE(ErrorOf(std::string("{{ ") + source + " }}"), "") << source;
   }
   EXPECT_EQ(ErrorOf("{{ (-9223372036854775807 - 1) % -1 }}"), "");
-  EXPECT_EQ(ErrorOf("{{ 'abc'[9223372036854775807:-9223372036854775807:-9223372036854775807] }}"), "");
+  EXPECT_EQ(ErrorOf("{{ 'abc'[9223372036854775807:-9223372036854775807:-9223372036854775807] }}"),
+            "");
   EXPECT_EQ(ErrorOf("{{ 'abc'[::9223372036854775807] }}{{ [1][-9223372036854775807:] }}"), "");
 }
 

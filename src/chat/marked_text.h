@@ -11,8 +11,8 @@
 namespace hadal {
 
 // Bytes inside `data_ranges` came from data (messages, tools, variables of the request); all others
-// were written by the template's author or are special tokens of the model. Only the latter may form
-// control tokens. The ranges are sorted, not empty, and never touch each other.
+// were written by the template's author or are special tokens of the model. Only the latter may
+// form control tokens. The ranges are sorted, not empty, and never touch each other.
 struct MarkedText {
   std::string text;
   std::vector<ByteRange> data_ranges;

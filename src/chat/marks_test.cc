@@ -44,8 +44,8 @@ struct Case {
 class Marks : public testing::TestWithParam<Case> {};
 
 TEST_P(Marks, KeepsDataApart) {
-  const std::string source = std::string("{% set c = messages[0].content %}{% set m = messages[0] %}") +
-                             GetParam().source;
+  const std::string source =
+      std::string("{% set c = messages[0].content %}{% set m = messages[0] %}") + GetParam().source;
   const MarkedText text = ChatTemplate(source).Render(Hostile());
   EXPECT_EQ(text.text, GetParam().text);
   EXPECT_EQ(Trusted(text), GetParam().trusted);
@@ -61,7 +61,7 @@ const Case kCases[] = {
     {"{{ ('  <T>' ~ e ~ '  ') | trim }}", "<T><T>", "<T>..."},
     {"{{ e | upper }}{{ '<T>' | lower }}", "<T><t>", "...<t>"},
     {"{{ e | title }}{{ e | capitalize }}{{ e.swapcase() }}", "<T><t><t>", "........."},
-    {"{{ c | replace('a', '<T>') }}", "<T><T></T> <T>b</T>", "...<T>..........." },
+    {"{{ c | replace('a', '<T>') }}", "<T><T></T> <T>b</T>", "...<T>............."},
     {"{{ 'aXa' | replace('X', e) }}", "a<T>a", "a...a"},
     {"{{ '<T> <T>' | replace(e, '!') }}", "! !", "! !"},
     {"{{ c.split(' ') | join('<T>') }}", "<T>a</T><T><T>b</T>", "........<T>........"},
@@ -73,10 +73,12 @@ const Case kCases[] = {
     {"{{ m.parts }}", "['<T>', 'x<T>y']", "................"},
     {"{{ m.parts | tojson }}", "[\"<T>\", \"x<T>y\"]", "................"},
     {"{{ {'<T>': e} | tojson }}", "{\"<T>\": \"<T>\"}", ".............."},
-    {"{{ m.n }}{{ m.n + 1 }}{{ 1 + 1 }}{{ tools[0].v }}{{ tools[0].t }}", "7821.5True", "..2......."},
+    {"{{ m.n }}{{ m.n + 1 }}{{ 1 + 1 }}{{ tools[0].v }}{{ tools[0].t }}", "7821.5True",
+     "..2......."},
     {"{{ -m.n }}{{ m.n | string }}{{ m.n ~ '' }}{{ '7' | int }}", "-7777", "....7"},
     {"{{ c | length }}", "17", ".."},
-    {"{% for k in m %}{% if k not in ['role', 'content', 'parts', 'n'] %}{{ k }}{% endif %}{% endfor %}",
+    {"{% for k in m %}{% if k not in ['role', 'content', 'parts', 'n'] %}{{ k }}{% endif %}{% "
+     "endfor %}",
      "<T>", "..."},
     {"{% for ch in e %}{{ ch }}{% endfor %}", "<T>", "..."},
     {"{{ '<T>%s<T>' | format(e) }}", "<T><T><T>", "<T>...<T>"},
@@ -95,7 +97,8 @@ const Case kCases[] = {
     {"{% macro f() %}<T>{{ caller() }}{% endmacro %}{% call f() %}{{ e }}<T>{% endcall %}",
      "<T><T><T>", "<T>...<T>"},
     {"{% filter lower %}<T>{{ e }}{% endfilter %}", "<t><t>", "<t>..."},
-    {"{% set ns = namespace(x='') %}{% for p in m.parts %}{% set ns.x = ns.x + '<T>' + p %}{% endfor %}"
+    {"{% set ns = namespace(x='') %}{% for p in m.parts %}{% set ns.x = ns.x + '<T>' + p %}{% "
+     "endfor %}"
      "{{ ns.x }}",
      "<T><T><T>x<T>y", "<T>...<T>....."},
     {"{{ m.missing | default('<T>') }}{{ m.missing | default(e) }}", "<T><T>", "<T>..."},

@@ -13,18 +13,30 @@ constexpr int kMaxCompareDepth = 100;
 
 std::string_view Symbol(Op op) {
   switch (op) {
-    case Op::kAdd: return "+";
-    case Op::kSubtract: return "-";
-    case Op::kMultiply: return "*";
-    case Op::kDivide: return "/";
-    case Op::kFloorDivide: return "//";
-    case Op::kModulo: return "%";
-    case Op::kPower: return "**";
-    case Op::kLess: return "<";
-    case Op::kLessEqual: return "<=";
-    case Op::kGreater: return ">";
-    case Op::kGreaterEqual: return ">=";
-    default: return "==";
+    case Op::kAdd:
+      return "+";
+    case Op::kSubtract:
+      return "-";
+    case Op::kMultiply:
+      return "*";
+    case Op::kDivide:
+      return "/";
+    case Op::kFloorDivide:
+      return "//";
+    case Op::kModulo:
+      return "%";
+    case Op::kPower:
+      return "**";
+    case Op::kLess:
+      return "<";
+    case Op::kLessEqual:
+      return "<=";
+    case Op::kGreater:
+      return ">";
+    case Op::kGreaterEqual:
+      return ">=";
+    default:
+      return "==";
   }
 }
 
@@ -39,7 +51,8 @@ Value IntegerPower(Runtime& runtime, int64_t base, int64_t exponent, bool data) 
   }
   int64_t result = 1;
   while (exponent > 0) {
-    if ((exponent & 1) != 0 && __builtin_mul_overflow(result, base, &result)) RaiseOverflow(runtime);
+    if ((exponent & 1) != 0 && __builtin_mul_overflow(result, base, &result))
+      RaiseOverflow(runtime);
     exponent >>= 1;
     if (exponent > 0 && __builtin_mul_overflow(base, base, &base)) RaiseOverflow(runtime);
   }
@@ -50,10 +63,17 @@ Value IntegerArithmetic(Runtime& runtime, Op op, int64_t a, int64_t b, bool data
   int64_t result = 0;
   bool overflow = false;
   switch (op) {
-    case Op::kAdd: overflow = __builtin_add_overflow(a, b, &result); break;
-    case Op::kSubtract: overflow = __builtin_sub_overflow(a, b, &result); break;
-    case Op::kMultiply: overflow = __builtin_mul_overflow(a, b, &result); break;
-    case Op::kPower: return IntegerPower(runtime, a, b, data);
+    case Op::kAdd:
+      overflow = __builtin_add_overflow(a, b, &result);
+      break;
+    case Op::kSubtract:
+      overflow = __builtin_sub_overflow(a, b, &result);
+      break;
+    case Op::kMultiply:
+      overflow = __builtin_mul_overflow(a, b, &result);
+      break;
+    case Op::kPower:
+      return IntegerPower(runtime, a, b, data);
     default:
       if (b == 0) runtime.Raise("division by zero");
       if (op == Op::kDivide) {
@@ -72,13 +92,17 @@ Value IntegerArithmetic(Runtime& runtime, Op op, int64_t a, int64_t b, bool data
 
 Value FloatArithmetic(Runtime& runtime, Op op, double a, double b, bool data) {
   switch (op) {
-    case Op::kAdd: return Value::Float(a + b, data);
-    case Op::kSubtract: return Value::Float(a - b, data);
-    case Op::kMultiply: return Value::Float(a * b, data);
+    case Op::kAdd:
+      return Value::Float(a + b, data);
+    case Op::kSubtract:
+      return Value::Float(a - b, data);
+    case Op::kMultiply:
+      return Value::Float(a * b, data);
     case Op::kPower:
       if (a == 0 && b < 0) runtime.Raise("0.0 cannot be raised to a negative power");
       return Value::Float(std::pow(a, b), data);
-    default: break;
+    default:
+      break;
   }
   if (b == 0) runtime.Raise("float division by zero");
   if (op == Op::kDivide) return Value::Float(a / b, data);
@@ -156,7 +180,9 @@ int OrderNumbers(const Value& a, const Value& b) {
   return wide(a) < wide(b) ? -1 : wide(a) > wide(b) ? 1 : 0;
 }
 
-bool IsNan(const Value& v) { return v.Is(Type::kFloat) && std::isnan(v.real); }
+bool IsNan(const Value& v) {
+  return v.Is(Type::kFloat) && std::isnan(v.real);
+}
 
 }  // namespace
 
@@ -207,16 +233,21 @@ bool Equal(Runtime& runtime, const Value& a, const Value& b, int depth) {
   if (a.type != b.type) return false;
   switch (a.type) {
     case Type::kUndefined:
-    case Type::kNone: return true;
+    case Type::kNone:
+      return true;
     case Type::kString:
       if (a.string->size() != b.string->size()) return false;
       runtime.Work(a.string->size() / 64);
       return a.string->text == b.string->text;
     case Type::kList:
-    case Type::kTuple: return EqualLists(runtime, *a.list, *b.list, depth);
-    case Type::kDict: return EqualDicts(runtime, *a.dict, *b.dict, depth);
-    case Type::kMethod: return a.method == b.method;
-    default: return a.integer == b.integer;
+    case Type::kTuple:
+      return EqualLists(runtime, *a.list, *b.list, depth);
+    case Type::kDict:
+      return EqualDicts(runtime, *a.dict, *b.dict, depth);
+    case Type::kMethod:
+      return a.method == b.method;
+    default:
+      return a.integer == b.integer;
   }
 }
 
@@ -247,19 +278,28 @@ int Order(Runtime& runtime, const Value& a, const Value& b, std::string_view op,
 
 bool Compare(Runtime& runtime, Op op, const Value& a, const Value& b) {
   switch (op) {
-    case Op::kEqual: return Equal(runtime, a, b);
-    case Op::kNotEqual: return !Equal(runtime, a, b);
-    case Op::kIn: return Contains(runtime, b, a);
-    case Op::kNotIn: return !Contains(runtime, b, a);
-    default: break;
+    case Op::kEqual:
+      return Equal(runtime, a, b);
+    case Op::kNotEqual:
+      return !Equal(runtime, a, b);
+    case Op::kIn:
+      return Contains(runtime, b, a);
+    case Op::kNotIn:
+      return !Contains(runtime, b, a);
+    default:
+      break;
   }
   const int order = Order(runtime, a, b, Symbol(op));
   if (IsNan(a) || IsNan(b)) return false;
   switch (op) {
-    case Op::kLess: return order < 0;
-    case Op::kLessEqual: return order <= 0;
-    case Op::kGreater: return order > 0;
-    default: return order >= 0;
+    case Op::kLess:
+      return order < 0;
+    case Op::kLessEqual:
+      return order <= 0;
+    case Op::kGreater:
+      return order > 0;
+    default:
+      return order >= 0;
   }
 }
 

@@ -12,8 +12,7 @@ using Ends = std::initializer_list<std::string_view>;
 
 class StatementParser {
  public:
-  StatementParser(std::string_view source, int max_depth)
-      : parser_(Tokenize(source), max_depth) {}
+  StatementParser(std::string_view source, int max_depth) : parser_(Tokenize(source), max_depth) {}
 
   std::unique_ptr<const Program> Run() {
     auto program = std::make_unique<Program>();

@@ -13,8 +13,7 @@ void Runtime::RaiseText(std::string message) const {
 }
 
 void Runtime::RaiseSteps() const {
-  Raise("stopped after {} steps: the template loops too long for this conversation",
-        limits_.steps);
+  Raise("stopped after {} steps: the template loops too long for this conversation", limits_.steps);
 }
 
 void Runtime::RaiseMemory() const {
@@ -121,8 +120,7 @@ void Runtime::Push(List& list, const Value& value) {
 }
 
 std::vector<const Value*> BindArgs(Runtime& runtime, std::string_view callee, const Args& args,
-                                   std::initializer_list<std::string_view> names,
-                                   size_t required) {
+                                   std::initializer_list<std::string_view> names, size_t required) {
   std::vector<const Value*> bound(names.size(), nullptr);
   if (args.positional.size() > names.size()) {
     runtime.Raise("{}() takes at most {} arguments ({} given)", callee, names.size(),

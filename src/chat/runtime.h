@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <ctime>
 #include <deque>
 #include <initializer_list>
@@ -155,7 +156,12 @@ class TextBuilder {
     out_.Append(text, begin, end);
   }
   void Repeat(std::string_view bytes, size_t count, bool data) {
-    for (size_t i = 0; i < count; ++i) Append(bytes, data);
+    if (bytes.empty()) return;
+    std::string block;
+    const size_t per_block = 1 + 4096 / bytes.size();
+    for (size_t i = 0; i < std::min(per_block, count); ++i) block += bytes;
+    for (; count >= per_block; count -= per_block) Append(block, data);
+    Append(std::string_view(block).substr(0, count * bytes.size()), data);
   }
   size_t size() const { return out_.size(); }
   MarkedText Take() { return std::move(out_); }

@@ -66,8 +66,12 @@ Value Split(Runtime& runtime, const Value& self, const Args& args, bool from_rig
   return Pieces(runtime, self, SplitRanges(runtime, self.Text(), &separator, limit, from_right));
 }
 
-Value SplitMethod(Runtime& r, const Value& s, const Args& a) { return Split(r, s, a, false); }
-Value RsplitMethod(Runtime& r, const Value& s, const Args& a) { return Split(r, s, a, true); }
+Value SplitMethod(Runtime& r, const Value& s, const Args& a) {
+  return Split(r, s, a, false);
+}
+Value RsplitMethod(Runtime& r, const Value& s, const Args& a) {
+  return Split(r, s, a, true);
+}
 
 Value Partition(Runtime& runtime, const Value& self, const Args& args, bool from_right) {
   const auto bound = BindArgs(runtime, "partition", args, {"sep"}, 1);
@@ -88,8 +92,12 @@ Value Partition(Runtime& runtime, const Value& self, const Args& args, bool from
   return pieces;
 }
 
-Value PartitionMethod(Runtime& r, const Value& s, const Args& a) { return Partition(r, s, a, false); }
-Value RpartitionMethod(Runtime& r, const Value& s, const Args& a) { return Partition(r, s, a, true); }
+Value PartitionMethod(Runtime& r, const Value& s, const Args& a) {
+  return Partition(r, s, a, false);
+}
+Value RpartitionMethod(Runtime& r, const Value& s, const Args& a) {
+  return Partition(r, s, a, true);
+}
 
 Value SplitlinesMethod(Runtime& runtime, const Value& self, const Args& args) {
   const auto bound = BindArgs(runtime, "splitlines", args, {"keepends"});
@@ -112,8 +120,12 @@ Value Affix(Runtime& runtime, const Value& self, const Args& args, bool at_start
   return Value::Bool(std::any_of(affixes.begin(), affixes.end(), matches), true);
 }
 
-Value StartswithMethod(Runtime& r, const Value& s, const Args& a) { return Affix(r, s, a, true); }
-Value EndswithMethod(Runtime& r, const Value& s, const Args& a) { return Affix(r, s, a, false); }
+Value StartswithMethod(Runtime& r, const Value& s, const Args& a) {
+  return Affix(r, s, a, true);
+}
+Value EndswithMethod(Runtime& r, const Value& s, const Args& a) {
+  return Affix(r, s, a, false);
+}
 
 Value RemoveprefixMethod(Runtime& runtime, const Value& self, const Args& args) {
   const auto bound = BindArgs(runtime, "removeprefix", args, {"prefix"}, 1);
@@ -246,7 +258,9 @@ Value AllCharacters(Runtime& runtime, const Value& self, const Args& args) {
   return Value::Bool(!text.empty(), true);
 }
 
-bool IsAlnum(char32_t code) { return IsAlpha(code) || IsDigit(code); }
+bool IsAlnum(char32_t code) {
+  return IsAlpha(code) || IsDigit(code);
+}
 
 // isupper and islower: some cased character, and none of the other case.
 template <bool (*Wanted)(char32_t), bool (*Other)(char32_t)>
@@ -274,7 +288,7 @@ Value Pad(Runtime& runtime, const Value& self, const Args& args, int left_of_two
   const auto length = static_cast<int64_t>(CountCodePoints(self.Text()));
   const auto missing = width > length ? static_cast<size_t>(width - length) : size_t{0};
   // Python's center puts the odd blank left when the width is odd.
-  const size_t left = left_of_two == 1 ? missing / 2 + (missing & static_cast<size_t>(width) & 1)
+  const size_t left = left_of_two == 1   ? missing / 2 + (missing & static_cast<size_t>(width) & 1)
                       : left_of_two == 2 ? missing
                                          : 0;
   const bool data = bound[1] != nullptr && CarriesData(*bound[1]);
@@ -285,9 +299,15 @@ Value Pad(Runtime& runtime, const Value& self, const Args& args, int left_of_two
   return out.Finish();
 }
 
-Value LjustMethod(Runtime& r, const Value& s, const Args& a) { return Pad(r, s, a, 0); }
-Value CenterMethod(Runtime& r, const Value& s, const Args& a) { return Pad(r, s, a, 1); }
-Value RjustMethod(Runtime& r, const Value& s, const Args& a) { return Pad(r, s, a, 2); }
+Value LjustMethod(Runtime& r, const Value& s, const Args& a) {
+  return Pad(r, s, a, 0);
+}
+Value CenterMethod(Runtime& r, const Value& s, const Args& a) {
+  return Pad(r, s, a, 1);
+}
+Value RjustMethod(Runtime& r, const Value& s, const Args& a) {
+  return Pad(r, s, a, 2);
+}
 
 Value ZfillMethod(Runtime& runtime, const Value& self, const Args& args) {
   const auto bound = BindArgs(runtime, "zfill", args, {"width"}, 1);

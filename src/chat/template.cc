@@ -36,7 +36,8 @@ MarkedText ChatTemplate::Render(const ChatInput& input) const {
   DefineJson(runtime, interpreter, "messages", input.messages);
   DefineJson(runtime, interpreter, "tools", input.tools);
   DefineJson(runtime, interpreter, "documents", input.documents);
-  interpreter.Define("add_generation_prompt", jinja::Value::Bool(input.add_generation_prompt, true));
+  interpreter.Define("add_generation_prompt",
+                     jinja::Value::Bool(input.add_generation_prompt, true));
   return interpreter.Run();
 }
 

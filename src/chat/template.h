@@ -1,8 +1,10 @@
-// Chat templates: the Jinja program that ships with a model and turns a conversation into its prompt.
+// Chat templates: the Jinja program that ships with a model and turns a conversation into its
+// prompt.
 //
-// The language is Jinja2 as Hugging Face transformers sets it up (sandbox, trim_blocks, lstrip_blocks,
-// loop controls, `generation` blocks, tojson without HTML escapes, strftime_now, raise_exception),
-// without inheritance and imports. Lists and dicts may be mutated; the filter `from_json` is an addition.
+// The language is Jinja2 as Hugging Face transformers sets it up (sandbox, trim_blocks,
+// lstrip_blocks, loop controls, `generation` blocks, tojson without HTML escapes, strftime_now,
+// raise_exception), without inheritance and imports. Lists and dicts may be mutated; the filter
+// `from_json` is an addition.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +30,8 @@ struct ChatInput {
   std::time_t now = 0;                                // strftime_now shows it in local time
 };
 
-// Bounds on one rendering (and, for `depth`, on parsing), so that no template and no message can hang
-// the caller, overflow its stack or eat its memory.
+// Bounds on one rendering (and, for `depth`, on parsing), so that no template and no message can
+// hang the caller, overflow its stack or eat its memory.
 struct TemplateLimits {
   size_t steps = 50'000'000;         // evaluated nodes, plus work in units of 16 bytes or 1 item
   int depth = 1000;                  // nested expressions, statements and macro calls
@@ -50,7 +52,8 @@ class ChatTemplate {
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
 
-  // Throws Error(kInvalid): the message of raise_exception as it is, or "chat template, line N: ...".
+  // Throws Error(kInvalid): the message of raise_exception as it is, or "chat template, line N:
+  // ...".
   MarkedText Render(const ChatInput& input) const;
 
  private:

@@ -12,7 +12,13 @@ constexpr std::string_view kConversation =
     R"({"messages": [{"role": "user", "content": "a<b>\n\u00e9"},
                      {"role": "assistant", "content": null, "tool_calls": [{"function":
                        {"name": "f", "arguments": {"x": 1.5, "y": [1, null, true]}}}]}],
-        "tools": [{"type": "function"}], "add_generation_prompt": true, "extra": {"x": 1}})";
+        "tools": [{"type": "function"}], "add_generation_prompt": true,
+        "extra": {"a": 7, "b": -3, "f": 2.5, "t": true, "n": null, "s": "Hello World",
+                  "u": "Gr\u00fc\u00dfe \ud83d\ude00", "blank": " \t\n x ", "q": "it's \"q\"",
+                  "l": [3, 1, 2], "m": ["b", "A"], "e": [], "d": {"x": 1, "y": [1, 2]},
+                  "html": "<b>&'", "users": [{"name": "Bo", "age": 3, "tags": ["p"]}],
+                  "nested": [[1, [2, null]], {"a": {"b": [true, 1.0, 1e20]}}],
+                  "tree": [{"n": 1, "c": [{"n": 2, "c": []}]}]}})";
 
 }  // namespace
 
@@ -32,7 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const hadal::MarkedText text = program.Render(chat);
     size_t last = 0;
     for (const hadal::ByteRange& range : text.data_ranges) {
-      if (range.begin >= range.end || range.end > text.size() || (last != 0 && range.begin <= last)) {
+      if (range.begin >= range.end || range.end > text.size() ||
+          (last != 0 && range.begin <= last)) {
         __builtin_trap();
       }
       last = range.end;

@@ -49,9 +49,10 @@ struct Fixtures {
     conversations = ParseOrderedJson(ReadTextFile(folder / "conversations.json"), "conversations");
     const OrderedJson list = ParseOrderedJson(ReadTextFile(folder / "templates.json"), "templates");
     for (const OrderedJson& entry : list) {
-      templates.emplace(entry["template"].get<std::string>(),
-                        Template{ChatTemplate(ReadTextFile(folder / entry["file"].get<std::string>())),
-                                 entry["variables"].get<std::map<std::string, std::string>>()});
+      templates.emplace(
+          entry["template"].get<std::string>(),
+          Template{ChatTemplate(ReadTextFile(folder / entry["file"].get<std::string>())),
+                   entry["variables"].get<std::map<std::string, std::string>>()});
     }
   }
 

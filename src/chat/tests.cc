@@ -31,9 +31,15 @@ bool BoolTest(Runtime&, const Value& value, const Args&) {
   return value.Is(Type::kBool) && (value.integer != 0) == kWanted;
 }
 
-bool Defined(Runtime&, const Value& value, const Args&) { return !value.IsUndefined(); }
-bool Number(Runtime&, const Value& value, const Args&) { return value.IsNumber(); }
-bool Iterable(Runtime&, const Value& value, const Args&) { return IsIterable(value); }
+bool Defined(Runtime&, const Value& value, const Args&) {
+  return !value.IsUndefined();
+}
+bool Number(Runtime&, const Value& value, const Args&) {
+  return value.IsNumber();
+}
+bool Iterable(Runtime&, const Value& value, const Args&) {
+  return IsIterable(value);
+}
 bool Sequence(Runtime&, const Value& value, const Args&) {
   return IsIterable(value) && !value.Is(Type::kIterator) && !value.Is(Type::kLoop);
 }
@@ -49,8 +55,12 @@ bool Remainder(Runtime& runtime, const Value& value, const Value& divisor, int64
 bool Divisibleby(Runtime& r, const Value& v, const Args& a) {
   return Remainder(r, v, Argument(r, a), 0);
 }
-bool Even(Runtime& r, const Value& v, const Args&) { return Remainder(r, v, Value::Int(2), 0); }
-bool Odd(Runtime& r, const Value& v, const Args&) { return Remainder(r, v, Value::Int(2), 1); }
+bool Even(Runtime& r, const Value& v, const Args&) {
+  return Remainder(r, v, Value::Int(2), 0);
+}
+bool Odd(Runtime& r, const Value& v, const Args&) {
+  return Remainder(r, v, Value::Int(2), 1);
+}
 
 bool Sameas(Runtime& runtime, const Value& value, const Args& args) {
   const Value& other = Argument(runtime, args);
@@ -65,8 +75,12 @@ bool CaseTest(Runtime& runtime, const Value& value, const char* method) {
   if (!value.IsString()) return false;
   return Truthy(FindStringMethod(method)->body(runtime, value, {}));
 }
-bool Lower(Runtime& r, const Value& v, const Args&) { return CaseTest(r, v, "islower"); }
-bool Upper(Runtime& r, const Value& v, const Args&) { return CaseTest(r, v, "isupper"); }
+bool Lower(Runtime& r, const Value& v, const Args&) {
+  return CaseTest(r, v, "islower");
+}
+bool Upper(Runtime& r, const Value& v, const Args&) {
+  return CaseTest(r, v, "isupper");
+}
 
 bool FilterTest(Runtime&, const Value& value, const Args&) {
   return value.IsString() && HasFilter(value.Text());
@@ -74,7 +88,9 @@ bool FilterTest(Runtime&, const Value& value, const Args&) {
 bool TestTest(Runtime&, const Value& value, const Args&) {
   return value.IsString() && HasTest(value.Text());
 }
-bool Escaped(Runtime&, const Value&, const Args&) { return false; }
+bool Escaped(Runtime&, const Value&, const Args&) {
+  return false;
+}
 
 struct Entry {
   std::string_view name;
@@ -131,7 +147,9 @@ const Entry* FindTest(std::string_view name) {
 
 }  // namespace
 
-bool HasTest(std::string_view name) { return FindTest(name) != nullptr; }
+bool HasTest(std::string_view name) {
+  return FindTest(name) != nullptr;
+}
 
 bool ApplyTest(Runtime& runtime, std::string_view name, const Value& input, const Args& args) {
   const Entry* test = FindTest(name);

@@ -36,7 +36,7 @@ std::vector<ByteRange> SplitAtSpace(std::string_view text, int64_t limit) {
     pos = StripRange(text.substr(pos), nullptr, {true, false}).begin + pos;
     if (pos >= text.size()) return pieces;
     if (limit >= 0 && static_cast<int64_t>(pieces.size()) == limit) {
-      pieces.push_back({pos, StripRange(text, nullptr, {false, true}).end});
+      pieces.push_back({pos, text.size()});
       return pieces;
     }
     size_t end = pos;
@@ -57,7 +57,7 @@ std::vector<ByteRange> SplitAtSpaceFromRight(std::string_view text, int64_t limi
     end = StripRange(text.substr(0, end), nullptr, {false, true}).end;
     if (end == 0) break;
     if (limit >= 0 && static_cast<int64_t>(pieces.size()) == limit) {
-      pieces.push_back({StripRange(text.substr(0, end), nullptr, {true, false}).begin, end});
+      pieces.push_back({0, end});
       break;
     }
     size_t begin = end;
@@ -84,8 +84,7 @@ void AppendCase(char32_t code, bool upper, bool title, std::string& out) {
   if (upper && code == 0xDF) {
     out += title ? "Ss" : "SS";
   } else if (upper && title) {
-    AppendUtf8(
-        static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(code))), out);
+    AppendUtf8(static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(code))), out);
   } else {
     AppendUtf8(upper ? ToUpper(code) : ToLower(code), out);
   }
@@ -109,11 +108,15 @@ bool IsAlpha(char32_t code) {
   return c == UTF8PROC_CATEGORY_LU || c == UTF8PROC_CATEGORY_LL || c == UTF8PROC_CATEGORY_LT ||
          c == UTF8PROC_CATEGORY_LM || c == UTF8PROC_CATEGORY_LO;
 }
-bool IsDigit(char32_t code) { return Category(code) == UTF8PROC_CATEGORY_ND; }
+bool IsDigit(char32_t code) {
+  return Category(code) == UTF8PROC_CATEGORY_ND;
+}
 bool IsUpper(char32_t code) {
   return Category(code) == UTF8PROC_CATEGORY_LU || Category(code) == UTF8PROC_CATEGORY_LT;
 }
-bool IsLower(char32_t code) { return Category(code) == UTF8PROC_CATEGORY_LL; }
+bool IsLower(char32_t code) {
+  return Category(code) == UTF8PROC_CATEGORY_LL;
+}
 
 ByteRange StripRange(std::string_view text, const std::string_view* chars, StripSides sides) {
   const auto strips = [&](char32_t code) {
@@ -135,7 +138,8 @@ ByteRange StripRange(std::string_view text, const std::string_view* chars, Strip
 }
 
 bool IsAscii(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<uint8_t>(c) < 128; });
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<uint8_t>(c) < 128; });
 }
 
 size_t CountCodePoints(std::string_view text) {
@@ -218,8 +222,8 @@ Value ReplaceText(Runtime& runtime, const MarkedText& text, std::string_view fro
       pos += size;
     }
   } else {
-    for (size_t hit; (limit < 0 || done < limit) &&
-                     (hit = text.text.find(from, pos)) != std::string::npos;
+    for (size_t hit;
+         (limit < 0 || done < limit) && (hit = text.text.find(from, pos)) != std::string::npos;
          ++done) {
       out.Append(text, pos, hit);
       out.Append(to);

@@ -120,23 +120,40 @@ void Dict::Reindex() {
 
 const char* TypeName(const Value& value) {
   switch (value.type) {
-    case Type::kUndefined: return "Undefined";
-    case Type::kNone: return "NoneType";
-    case Type::kBool: return "bool";
-    case Type::kInt: return "int";
-    case Type::kFloat: return "float";
-    case Type::kString: return "str";
-    case Type::kList: return "list";
-    case Type::kTuple: return "tuple";
-    case Type::kIterator: return "generator";
-    case Type::kDict: return "dict";
-    case Type::kNamespace: return "Namespace";
-    case Type::kLoop: return "LoopContext";
-    case Type::kMacro: return "Macro";
-    case Type::kFunction: return "function";
-    case Type::kMethod: return "builtin_function_or_method";
-    case Type::kCycler: return "Cycler";
-    case Type::kJoiner: return "Joiner";
+    case Type::kUndefined:
+      return "Undefined";
+    case Type::kNone:
+      return "NoneType";
+    case Type::kBool:
+      return "bool";
+    case Type::kInt:
+      return "int";
+    case Type::kFloat:
+      return "float";
+    case Type::kString:
+      return "str";
+    case Type::kList:
+      return "list";
+    case Type::kTuple:
+      return "tuple";
+    case Type::kIterator:
+      return "generator";
+    case Type::kDict:
+      return "dict";
+    case Type::kNamespace:
+      return "Namespace";
+    case Type::kLoop:
+      return "LoopContext";
+    case Type::kMacro:
+      return "Macro";
+    case Type::kFunction:
+      return "function";
+    case Type::kMethod:
+      return "builtin_function_or_method";
+    case Type::kCycler:
+      return "Cycler";
+    case Type::kJoiner:
+      return "Joiner";
   }
   return "object";
 }
@@ -144,27 +161,38 @@ const char* TypeName(const Value& value) {
 bool Truthy(const Value& value) {
   switch (value.type) {
     case Type::kUndefined:
-    case Type::kNone: return false;
+    case Type::kNone:
+      return false;
     case Type::kBool:
-    case Type::kInt: return value.integer != 0;
-    case Type::kFloat: return value.real != 0;
-    case Type::kString: return !value.string->empty();
+    case Type::kInt:
+      return value.integer != 0;
+    case Type::kFloat:
+      return value.real != 0;
+    case Type::kString:
+      return !value.string->empty();
     case Type::kList:
-    case Type::kTuple: return !value.list->items.empty();
-    case Type::kDict: return !value.dict->entries().empty();
-    default: return true;
+    case Type::kTuple:
+      return !value.list->items.empty();
+    case Type::kDict:
+      return !value.dict->entries().empty();
+    default:
+      return true;
   }
 }
 
 bool CarriesData(const Value& value) {
   switch (value.type) {
     case Type::kUndefined:
-    case Type::kNone: return false;
+    case Type::kNone:
+      return false;
     case Type::kBool:
     case Type::kInt:
-    case Type::kFloat: return value.data;
-    case Type::kString: return value.string->HasData();
-    default: return true;
+    case Type::kFloat:
+      return value.data;
+    case Type::kString:
+      return value.string->HasData();
+    default:
+      return true;
   }
 }
 

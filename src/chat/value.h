@@ -97,9 +97,7 @@ struct Value {
   bool IsSequence() const {
     return type == Type::kList || type == Type::kTuple || type == Type::kIterator;
   }
-  double AsDouble() const {
-    return type == Type::kFloat ? real : static_cast<double>(integer);
-  }
+  double AsDouble() const { return type == Type::kFloat ? real : static_cast<double>(integer); }
   std::string_view Text() const { return string->text; }
 };
 

@@ -49,19 +49,25 @@ std::string GroupDigits(const std::string& digits, char separator) {
 // The digits of a number without sign.
 std::string NumberDigits(Runtime& runtime, const Value& value, const Spec& spec) {
   const char type = spec.type;
-  const bool as_float = value.Is(Type::kFloat)
-                            ? type != 'd' && type != 'x' && type != 'X' && type != 'o' && type != 'b'
-                            : std::string_view("fFeEgG%").find(type) != std::string_view::npos;
+  const bool as_float =
+      value.Is(Type::kFloat)
+          ? type != 'd' && type != 'x' && type != 'X' && type != 'o' && type != 'b'
+          : std::string_view("fFeEgG%").find(type) != std::string_view::npos;
   if (!as_float) {
     if (value.Is(Type::kFloat)) runtime.Raise("Unknown format code '{}' for a float", type);
     const uint64_t bits = static_cast<uint64_t>(value.integer);
     const uint64_t magnitude = value.integer < 0 ? 0 - bits : bits;
     switch (type) {
-      case 'x': return (spec.alternate ? "0x" : "") + fmt::format("{:x}", magnitude);
-      case 'X': return (spec.alternate ? "0X" : "") + fmt::format("{:X}", magnitude);
-      case 'o': return (spec.alternate ? "0o" : "") + fmt::format("{:o}", magnitude);
-      case 'b': return (spec.alternate ? "0b" : "") + fmt::format("{:b}", magnitude);
-      default: return fmt::format("{}", magnitude);
+      case 'x':
+        return (spec.alternate ? "0x" : "") + fmt::format("{:x}", magnitude);
+      case 'X':
+        return (spec.alternate ? "0X" : "") + fmt::format("{:X}", magnitude);
+      case 'o':
+        return (spec.alternate ? "0o" : "") + fmt::format("{:o}", magnitude);
+      case 'b':
+        return (spec.alternate ? "0b" : "") + fmt::format("{:b}", magnitude);
+      default:
+        return fmt::format("{}", magnitude);
     }
   }
   double magnitude = std::fabs(value.AsDouble());
@@ -69,12 +75,18 @@ std::string NumberDigits(Runtime& runtime, const Value& value, const Spec& spec)
   const int precision = spec.precision < 0 ? 6 : std::min(spec.precision, 1000);
   switch (type) {
     case 'f':
-    case 'F': return fmt::format("{:.{}f}", magnitude, precision);
-    case 'e': return fmt::format("{:.{}e}", magnitude, precision);
-    case 'E': return fmt::format("{:.{}E}", magnitude, precision);
-    case 'G': return fmt::format("{:.{}G}", magnitude, std::max(precision, 1));
-    case '%': return fmt::format("{:.{}f}%", magnitude * 100, precision);
-    case 'g': return fmt::format("{:.{}g}", magnitude, std::max(precision, 1));
+    case 'F':
+      return fmt::format("{:.{}f}", magnitude, precision);
+    case 'e':
+      return fmt::format("{:.{}e}", magnitude, precision);
+    case 'E':
+      return fmt::format("{:.{}E}", magnitude, precision);
+    case 'G':
+      return fmt::format("{:.{}G}", magnitude, std::max(precision, 1));
+    case '%':
+      return fmt::format("{:.{}f}%", magnitude * 100, precision);
+    case 'g':
+      return fmt::format("{:.{}g}", magnitude, std::max(precision, 1));
     default:
       if (spec.precision < 0) return FloatText(magnitude);
       return fmt::format("{:.{}g}", magnitude, std::max(precision, 1));
@@ -102,9 +114,8 @@ void AppendNumber(Runtime& runtime, const Value& value, Spec spec, TextBuilder& 
     spec.align = '=';
   }
   if (spec.align == '\0') spec.align = '>';
-  const bool negative =
-      value.Is(Type::kFloat) ? std::signbit(value.real) && !std::isnan(value.real)
-                             : value.integer < 0;
+  const bool negative = value.Is(Type::kFloat) ? std::signbit(value.real) && !std::isnan(value.real)
+                                               : value.integer < 0;
   std::string digits = NumberDigits(runtime, value, spec);
   if (spec.grouping != '\0') digits = GroupDigits(digits, spec.grouping);
   MarkedText sign;
@@ -203,7 +214,22 @@ class PercentFormatter {
     return pos + 1;
   }
 
+  Value Character(const Value& value) {
+    if (value.IsString() && CountCodePoints(value.Text()) == 1) return value;
+    const bool valid = value.IsInteger() && value.integer >= 0 && value.integer <= 0x10FFFF &&
+                       (value.integer < 0xD800 || value.integer > 0xDFFF);
+    if (!valid) runtime_.Raise("%c requires int or char");
+    std::string text;
+    AppendUtf8(static_cast<char32_t>(value.integer), text);
+    return runtime_.NewString(text, value.data);
+  }
+
   void Convert(const Value& value, Spec& spec) {
+    if (spec.type == 'c') {
+      if (spec.align == '\0') spec.align = '>';
+      AppendString(runtime_, Character(value), spec, out_);
+      return;
+    }
     if (spec.type == 's' || spec.type == 'r') {
       const Value text = spec.type == 's' ? ToText(runtime_, value) : ReprValue(runtime_, value);
       if (spec.align == '\0') spec.align = '>';

@@ -20,16 +20,31 @@ class JsonWriter {
   void Write(const Value& value, int depth) {
     if (depth > kMaxJsonDepth) runtime_.Raise("a value is nested too deeply for JSON");
     switch (value.type) {
-      case Type::kNone: Put("null"); break;
-      case Type::kBool: Put(value.integer != 0 ? "true" : "false"); break;
-      case Type::kInt: Put(fmt::format("{}", value.integer)); break;
-      case Type::kFloat: Put(FloatJson(value.real)); break;
-      case Type::kString: WriteString(value.Text()); break;
+      case Type::kNone:
+        Put("null");
+        break;
+      case Type::kBool:
+        Put(value.integer != 0 ? "true" : "false");
+        break;
+      case Type::kInt:
+        Put(fmt::format("{}", value.integer));
+        break;
+      case Type::kFloat:
+        Put(FloatJson(value.real));
+        break;
+      case Type::kString:
+        WriteString(value.Text());
+        break;
       case Type::kList:
       case Type::kTuple:
-      case Type::kIterator: WriteList(*value.list, depth); break;
-      case Type::kDict: WriteDict(*value.dict, depth); break;
-      default: runtime_.Raise("Object of type {} is not JSON serializable", TypeName(value));
+      case Type::kIterator:
+        WriteList(*value.list, depth);
+        break;
+      case Type::kDict:
+        WriteDict(*value.dict, depth);
+        break;
+      default:
+        runtime_.Raise("Object of type {} is not JSON serializable", TypeName(value));
     }
   }
 
@@ -105,13 +120,27 @@ class JsonWriter {
     for (size_t pos = 0; pos < text.size();) {
       const Utf8Char c = DecodeUtf8(text, pos);
       switch (c.code) {
-        case '"': piece += "\\\""; break;
-        case '\\': piece += "\\\\"; break;
-        case '\n': piece += "\\n"; break;
-        case '\r': piece += "\\r"; break;
-        case '\t': piece += "\\t"; break;
-        case '\b': piece += "\\b"; break;
-        case '\f': piece += "\\f"; break;
+        case '"':
+          piece += "\\\"";
+          break;
+        case '\\':
+          piece += "\\\\";
+          break;
+        case '\n':
+          piece += "\\n";
+          break;
+        case '\r':
+          piece += "\\r";
+          break;
+        case '\t':
+          piece += "\\t";
+          break;
+        case '\b':
+          piece += "\\b";
+          break;
+        case '\f':
+          piece += "\\f";
+          break;
         default:
           if (c.code < 0x20 || (style_.ensure_ascii && c.code >= 0x7F)) {
             AppendEscape(c.code, piece);
@@ -139,8 +168,10 @@ class JsonWriter {
 Value FromJson(Runtime& runtime, const OrderedJson& json, const std::string& path, int depth) {
   if (depth > kMaxJsonDepth) runtime.Raise("{} is nested too deeply", path);
   switch (json.type()) {
-    case OrderedJson::value_t::boolean: return Value::Bool(json.get<bool>(), true);
-    case OrderedJson::value_t::number_integer: return Value::Int(json.get<int64_t>(), true);
+    case OrderedJson::value_t::boolean:
+      return Value::Bool(json.get<bool>(), true);
+    case OrderedJson::value_t::number_integer:
+      return Value::Int(json.get<int64_t>(), true);
     case OrderedJson::value_t::number_unsigned: {
       const auto number = json.get<uint64_t>();
       if (number > static_cast<uint64_t>(INT64_MAX)) {
@@ -148,13 +179,15 @@ Value FromJson(Runtime& runtime, const OrderedJson& json, const std::string& pat
       }
       return Value::Int(static_cast<int64_t>(number), true);
     }
-    case OrderedJson::value_t::number_float: return Value::Float(json.get<double>(), true);
+    case OrderedJson::value_t::number_float:
+      return Value::Float(json.get<double>(), true);
     case OrderedJson::value_t::string:
       return runtime.NewString(json.get_ref<const std::string&>(), true);
     case OrderedJson::value_t::array: {
       std::vector<Value> items;
       items.reserve(json.size());
-      for (const OrderedJson& item : json) items.push_back(FromJson(runtime, item, path, depth + 1));
+      for (const OrderedJson& item : json)
+        items.push_back(FromJson(runtime, item, path, depth + 1));
       return runtime.NewList(std::move(items));
     }
     case OrderedJson::value_t::object: {
@@ -165,7 +198,8 @@ Value FromJson(Runtime& runtime, const OrderedJson& json, const std::string& pat
       }
       return dict;
     }
-    default: return Value::None();
+    default:
+      return Value::None();
   }
 }
 

@@ -21,8 +21,10 @@ bool IsPrintable(char32_t code) {
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP:
-    case UTF8PROC_CATEGORY_ZS: return false;
-    default: return true;
+    case UTF8PROC_CATEGORY_ZS:
+      return false;
+    default:
+      return true;
   }
 }
 
@@ -33,22 +35,41 @@ class ReprWriter {
   void Write(const Value& value, int depth) {
     if (depth > kMaxReprDepth) runtime_.Raise("a value is nested too deeply to be printed");
     switch (value.type) {
-      case Type::kNone: Put("None"); break;
-      case Type::kUndefined: Put("Undefined"); break;
-      case Type::kBool: Put(value.integer != 0 ? "True" : "False"); break;
-      case Type::kInt: Put(fmt::format("{}", value.integer)); break;
-      case Type::kFloat: Put(FloatText(value.real)); break;
-      case Type::kString: WriteString(value.Text()); break;
+      case Type::kNone:
+        Put("None");
+        break;
+      case Type::kUndefined:
+        Put("Undefined");
+        break;
+      case Type::kBool:
+        Put(value.integer != 0 ? "True" : "False");
+        break;
+      case Type::kInt:
+        Put(fmt::format("{}", value.integer));
+        break;
+      case Type::kFloat:
+        Put(FloatText(value.real));
+        break;
+      case Type::kString:
+        WriteString(value.Text());
+        break;
       case Type::kList:
-      case Type::kIterator: WriteSequence(*value.list, "[", "]", depth); break;
+      case Type::kIterator:
+        WriteSequence(*value.list, "[", "]", depth);
+        break;
       case Type::kTuple:
         WriteSequence(*value.list, "(", value.list->items.size() == 1 ? ",)" : ")", depth);
         break;
-      case Type::kNamespace: Put("<Namespace "); [[fallthrough]];
-      case Type::kDict: WriteDict(*value.dict, depth);
+      case Type::kNamespace:
+        Put("<Namespace ");
+        [[fallthrough]];
+      case Type::kDict:
+        WriteDict(*value.dict, depth);
         if (value.Is(Type::kNamespace)) Put(">");
         break;
-      default: Put(fmt::format("<{}>", TypeName(value))); break;
+      default:
+        Put(fmt::format("<{}>", TypeName(value)));
+        break;
     }
   }
 
@@ -84,8 +105,8 @@ class ReprWriter {
   }
 
   void WriteString(std::string_view text) {
-    const bool single = text.find('\'') == std::string_view::npos ||
-                        text.find('"') != std::string_view::npos;
+    const bool single =
+        text.find('\'') == std::string_view::npos || text.find('"') != std::string_view::npos;
     const char quote = single ? '\'' : '"';
     std::string piece(1, quote);
     for (size_t pos = 0; pos < text.size();) {

@@ -637,7 +637,6 @@ TEMPLATES = [
     "{{ s|upper|lower|title }}",
     "{{ (s|upper)[0:2] }}",
     "{{ s.split(' ')[-1].lower() }}",
-    "{{ messages }}",
     "{{- '' -}} \n\n x",
     "{% for x in range(3) %}\n  - {{ x }}\n{% endfor %}\nend",
     "{% for x in range(3) -%}\n  - {{ x }}\n{% endfor -%}\nend",
