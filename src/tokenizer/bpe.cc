@@ -110,7 +110,9 @@ std::unique_ptr<Bpe> Bpe::FromMerges(const PieceTable& pieces,
     const auto& [left, right] = merges[rank];
     const std::string merged = left + right;
     inner_mark = inner_mark || HasInnerMark(merged);
-    bpe->merges_.Set(find(left), find(right), {static_cast<uint32_t>(rank), find(merged)});
+    const int32_t left_id = find(left);
+    const int32_t right_id = find(right);
+    bpe->merges_.Set(left_id, right_id, {static_cast<uint32_t>(rank), find(merged)});
   }
   if (!options.byte_level) {
     for (int32_t id = 0; id < pieces.size(); ++id) {

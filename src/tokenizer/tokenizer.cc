@@ -1,6 +1,7 @@
 #include "tokenizer/tokenizer.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -20,9 +21,13 @@ class EncodeRun {
             size_t text_bytes, bool with_offsets)
       : parts_(parts),
         added_(added),
-        options_(options),
+        parse_special_(options.parse_special),
         with_offsets_(with_offsets),
-        cache_(text_bytes) {}
+        cache_(text_bytes) {
+    // An empty range holds no byte, so it must not part a token either.
+    std::copy_if(options.data_ranges.begin(), options.data_ranges.end(), std::back_inserter(data_),
+                 [](const ByteRange& range) { return range.begin < range.end; });
+  }
 
   void Run(std::string_view text) {
     valid_ = FindInvalidUtf8(text) == std::string_view::npos;
@@ -31,8 +36,8 @@ class EncodeRun {
       whole = ReplaceInvalid(whole);
       valid_ = true;
     }
-    if (!options_.parse_special) return Normalized(parts_.normalizer.Run(std::move(whole)));
-    for (const Section& section : added_.Split(whole, false, options_.data_ranges)) {
+    if (!parse_special_) return Normalized(parts_.normalizer.Run(std::move(whole)));
+    for (const Section& section : added_.Split(whole, false, data_)) {
       if (section.id >= 0) {
         EmitAdded(whole, section);
       } else {
@@ -76,7 +81,7 @@ class EncodeRun {
   void Text(AlignedText text) {
     text = parts_.normalizer.Run(std::move(text));
     if (!added_.has_normalized()) return Normalized(std::move(text));
-    for (const Section& section : added_.Split(text, true, options_.data_ranges)) {
+    for (const Section& section : added_.Split(text, true, data_)) {
       if (section.id >= 0) {
         EmitAdded(text, section);
       } else {
@@ -131,7 +136,8 @@ class EncodeRun {
 
   const TokenizerParts& parts_;
   const AddedTokens& added_;
-  const EncodeOptions& options_;
+  bool parse_special_;
+  std::vector<ByteRange> data_;
   bool with_offsets_;
   bool valid_ = true;
   PieceCache cache_;
