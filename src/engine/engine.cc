@@ -31,7 +31,9 @@ RequestHandle::~RequestHandle() {
   engine_->open_handles_.fetch_sub(1);
 }
 
-RequestHandle::RequestHandle(RequestHandle&& other) noexcept { *this = std::move(other); }
+RequestHandle::RequestHandle(RequestHandle&& other) noexcept {
+  *this = std::move(other);
+}
 
 RequestHandle& RequestHandle::operator=(RequestHandle&& other) noexcept {
   std::swap(engine_, other.engine_);
@@ -121,8 +123,7 @@ RequestHandle Engine::Submit(Request request) {
   // one PromptEvent per prompt token, the end.
   handle.channel_ = std::make_unique<RequestHandle::Channel>(
       size_t{sequence.max_tokens} + (sequence.prompt_logprobs ? sequence.prompt.size() : 0) + 1);
-  commands_.Push(
-      Add{std::move(sequence), handle.channel_.get(), std::chrono::steady_clock::now()});
+  commands_.Push(Add{std::move(sequence), handle.channel_.get(), std::chrono::steady_clock::now()});
   return handle;
 }
 

@@ -68,7 +68,7 @@ struct EngineOptions {
 // A snapshot taken after each step.
 struct EngineStats {
   uint64_t steps = 0;
-  uint64_t prompt_tokens = 0;     // computed, not cached ones
+  uint64_t prompt_tokens = 0;  // computed, not cached ones
   uint64_t generated_tokens = 0;
   uint64_t n_waiting = 0, n_running = 0;
   KvUsage kv;

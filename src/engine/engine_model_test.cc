@@ -1,0 +1,149 @@
+// The whole way from token ids to token ids, with real tiny models and values computed elsewhere.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "engine/engine.h"
+#include "formats/checkpoint.h"
+
+namespace hadal {
+namespace {
+
+const std::filesystem::path kModels = HADAL_SOURCE_DIR "/tests/data/models";
+
+struct Stack {
+  Stack(const std::string& name, const StepLimits& step_limits, uint32_t n_pages)
+      : checkpoint(Checkpoint::Open(kModels / name)),
+        backend(MakeRefBackend()),
+        model(Model::Load(checkpoint, *backend, {})),
+        limits(step_limits),
+        kv(AllocateKvCache(*backend, MakeKvLayout(checkpoint.spec(), DType::kF32, 16), n_pages)),
+        pages(kv.layout, std::vector<uint32_t>(kv.layout.groups.size(), n_pages),
+              limits.max_tokens) {
+    model.Reserve(limits);
+    runner.emplace(model, kv, limits);
+    EngineOptions options;
+    options.limits = {limits.max_tokens, limits.max_sequences, limits.max_logit_rows,
+                      limits.max_context};
+    options.vocab = checkpoint.spec().vocab;
+    engine.emplace(options, pages, *runner);
+  }
+
+  Checkpoint checkpoint;
+  std::unique_ptr<Backend> backend;
+  Model model;
+  StepLimits limits;
+  KvCache kv;
+  KvManager pages;
+  std::optional<Runner> runner;
+  std::optional<Engine> engine;
+};
+
+Request Greedy(const Json& golden) {
+  Request request;
+  request.prompt = golden["prompt_ids"].get<std::vector<int32_t>>();
+  request.max_tokens = static_cast<uint32_t>(golden["greedy_ids"].size());
+  request.sampling.temperature = 0;
+  return request;
+}
+
+struct Answer {
+  std::vector<int32_t> tokens;
+  std::vector<double> logprobs;
+  std::vector<double> prompt_logprobs;
+  Usage usage;
+  bool operator==(const Answer& other) const {
+    return tokens == other.tokens && logprobs == other.logprobs &&
+           prompt_logprobs == other.prompt_logprobs;
+  }
+};
+
+Answer Wait(RequestHandle handle) {
+  Answer answer;
+  while (const auto event = handle.Next()) {
+    if (const auto* token = std::get_if<TokenEvent>(&*event)) {
+      answer.tokens.push_back(token->token);
+      if (token->logprobs) answer.logprobs.push_back(token->logprobs->chosen.logprob);
+    } else if (const auto* prompt = std::get_if<PromptEvent>(&*event)) {
+      EXPECT_EQ(prompt->first_position, answer.prompt_logprobs.size() + 1);
+      for (const TokenLogprobs& entry : prompt->logprobs) {
+        answer.prompt_logprobs.push_back(entry.chosen.logprob);
+      }
+    } else {
+      const auto& end = std::get<FinishedEvent>(*event);
+      if (end.error) ADD_FAILURE() << end.error->message();
+      answer.usage = end.usage;
+    }
+  }
+  return answer;
+}
+
+class EngineModel : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::filesystem::path path = kModels / GetParam() / "golden.json";
+    golden_ = ParseJson(ReadTextFile(path), path.string());
+  }
+  Json golden_;
+};
+
+TEST_P(EngineModel, GreedyTokensAreTheGoldenOnes) {
+  Stack stack(GetParam(),
+              {.max_tokens = 17, .max_sequences = 4, .max_logit_rows = 17, .max_context = 256}, 32);
+  EXPECT_EQ(Wait(stack.engine->Submit(Greedy(golden_))).tokens,
+            golden_["greedy_ids"].get<std::vector<int32_t>>());
+  EXPECT_EQ(Wait(stack.engine->Submit(Greedy(golden_["long"]))).tokens,
+            golden_["long"]["greedy_ids"].get<std::vector<int32_t>>());
+  EXPECT_EQ(stack.engine->stats().kv.used_pages, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EngineModel,
+                         testing::Values("llama_gqa", "llama_rope_dynamic", "mistral_swa",
+                                         "qwen2_swa_mixed", "qwen3", "deepseek_v2_lite",
+                                         "deepseek_v3"),
+                         [](const auto& test) { return std::string(test.param); });
+
+// Prompts of many lengths, greedy and sampled, in one engine with small chunks and few pages, must
+// be bit for bit what each is alone.
+TEST(EngineBatch, ManyAtOnceAreEachAsAlone) {
+  for (const char* name : {"qwen2_swa_mixed", "deepseek_v3", "llama_rope_dynamic"}) {
+    SCOPED_TRACE(name);
+    const Json golden = ParseJson(ReadTextFile(kModels / name / "golden.json"), name);
+    const auto text = golden["long"]["prompt_ids"].get<std::vector<int32_t>>();
+    std::vector<Request> requests;
+    for (size_t i = 0; i < 12; ++i) {
+      Request request;
+      const auto begin = text.begin() + static_cast<std::ptrdiff_t>(i * 5);
+      request.prompt.assign(begin, begin + static_cast<std::ptrdiff_t>(1 + i * 7));
+      request.max_tokens = 6 + static_cast<uint32_t>(i % 5);
+      request.sampling.temperature = i % 3 == 0 ? 0.0f : 0.8f;
+      request.sampling.top_p = 0.95f;
+      request.sampling.repetition_penalty = 1.1f;
+      request.sampling.seed = 1000 + i;
+      request.sampling.logprobs = 2;
+      request.prompt_logprobs = i % 2 == 0;
+      requests.push_back(request);
+    }
+    Stack alone(name,
+                {.max_tokens = 128, .max_sequences = 1, .max_logit_rows = 128, .max_context = 256},
+                16);
+    Stack together(
+        name, {.max_tokens = 13, .max_sequences = 6, .max_logit_rows = 13, .max_context = 256}, 16);
+    std::vector<RequestHandle> handles;
+    for (const Request& request : requests) handles.push_back(together.engine->Submit(request));
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const Answer expected = Wait(alone.engine->Submit(requests[i]));
+      EXPECT_EQ(expected.tokens.size(), *requests[i].max_tokens);
+      EXPECT_EQ(Wait(std::move(handles[i])), expected) << "request " << i;
+    }
+    EXPECT_EQ(together.engine->stats().kv.used_pages, 0u);
+    EXPECT_EQ(together.engine->stats().kv.promised_pages, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace hadal

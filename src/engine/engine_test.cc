@@ -1,0 +1,235 @@
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "base/error.h"
+
+namespace hadal {
+namespace {
+
+constexpr uint32_t kVocab = 50;
+
+// A "model" whose next token is a function of the whole text so far.
+int32_t NextToken(std::span<const int32_t> text) {
+  uint32_t hash = 17;
+  for (const int32_t token : text) hash = hash * 31 + static_cast<uint32_t>(token);
+  return static_cast<int32_t>(hash % (kVocab - 1));
+}
+
+std::vector<int32_t> Expected(std::vector<int32_t> text, size_t n) {
+  const size_t prompt = text.size();
+  while (text.size() < prompt + n) text.push_back(NextToken(text));
+  return {text.begin() + static_cast<std::ptrdiff_t>(prompt), text.end()};
+}
+
+class FakeExecutor : public StepExecutor {
+ public:
+  void Run(const StepPlan& plan, std::span<RunResult> results) override {
+    if (device_lost) Fail(ErrorKind::kResource, "the device is gone");
+    // A step takes as long as a test wants: so that cancellations meet running requests.
+    while (hold) std::this_thread::yield();
+    for (size_t i = 0; i < results.size(); ++i) {
+      const PlannedRun& run = plan.runs[i];
+      const Sequence& sequence = *run.sequence;
+      ASSERT_EQ(sequence.pages.n_tokens(), run.first_position + run.n_tokens);
+      if (sequence.request.prompt.front() == poison) {
+        results[i].error = Error(ErrorKind::kNumeric, "poisoned");
+      }
+      if (!run.samples) continue;
+      std::vector<int32_t> text = sequence.request.prompt;
+      text.insert(text.end(), sequence.generated.begin(), sequence.generated.end());
+      results[i].token = NextToken(text);
+    }
+    ++steps;
+  }
+  std::atomic<bool> hold{false}, device_lost{false};
+  std::atomic<int> steps{0};
+  int32_t poison = -1;
+};
+
+KvLayout Layout() {
+  ModelSpec spec;
+  spec.n_layers = 1;
+  spec.layers.resize(1);
+  spec.attention = {.n_heads = 1, .n_kv_heads = 1, .head_dim = 4};
+  return MakeKvLayout(spec, DType::kF32, 16);
+}
+
+class EngineTest : public testing::Test {
+ protected:
+  void Start(uint32_t max_open = 64) {
+    EngineOptions options;
+    options.limits = {
+        .max_tokens = 32, .max_sequences = 8, .max_logit_rows = 32, .max_context = 200};
+    options.vocab = kVocab;
+    options.max_open_requests = max_open;
+    engine_ = std::make_unique<Engine>(options, kv_, executor_);
+  }
+  void TearDown() override {
+    if (!engine_) return;
+    // Abandoned requests are gone within a step.
+    for (int i = 0; i < 2000 && engine_->stats().kv.used_pages > 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(engine_->stats().kv.used_pages, 0u);
+    EXPECT_EQ(engine_->stats().kv.promised_pages, 0u);
+  }
+  static Request Ask(std::vector<int32_t> prompt, uint32_t max_tokens) {
+    Request request;
+    request.prompt = std::move(prompt);
+    request.max_tokens = max_tokens;
+    return request;
+  }
+  // All tokens and the end.
+  static std::pair<std::vector<int32_t>, FinishedEvent> Drain(RequestHandle& handle) {
+    std::vector<int32_t> tokens;
+    while (const auto event = handle.Next()) {
+      if (const auto* token = std::get_if<TokenEvent>(&*event)) tokens.push_back(token->token);
+      if (const auto* end = std::get_if<FinishedEvent>(&*event)) return {tokens, *end};
+    }
+    ADD_FAILURE() << "no FinishedEvent";
+    return {};
+  }
+
+  KvManager kv_{Layout(), {40}, 32};
+  FakeExecutor executor_;
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(EngineTest, OneRequest) {
+  Start();
+  const std::vector<int32_t> prompt = {1, 2, 3};
+  RequestHandle handle = engine_->Submit(Ask(prompt, 7));
+  const auto [tokens, end] = Drain(handle);
+  EXPECT_EQ(tokens, Expected(prompt, 7));
+  EXPECT_EQ(end.reason, FinishReason::kLength);
+  EXPECT_EQ(end.usage.generated_tokens, 7u);
+  EXPECT_TRUE(handle.ended());
+  EXPECT_EQ(handle.Next(), std::nullopt);
+}
+
+TEST_F(EngineTest, ManyCallersGetWhatEachWouldGetAlone) {
+  Start();
+  std::vector<std::future<void>> callers;
+  for (int32_t caller = 0; caller < 4; ++caller) {
+    callers.push_back(std::async(std::launch::async, [this, caller] {
+      for (int32_t i = 0; i < 12; ++i) {
+        std::vector<int32_t> prompt(static_cast<size_t>(1 + (caller * 37 + i * 13) % 90), caller);
+        prompt.push_back(i);
+        RequestHandle handle = engine_->Submit(Ask(prompt, 20));
+        EXPECT_EQ(Drain(handle).first, Expected(prompt, 20));
+      }
+    }));
+  }
+  for (std::future<void>& caller : callers) caller.get();
+  EXPECT_EQ(engine_->stats().generated_tokens, 4u * 12 * 20);
+}
+
+TEST_F(EngineTest, StopTokensAndEos) {
+  Start();
+  const std::vector<int32_t> prompt = {4, 4};
+  const std::vector<int32_t> all = Expected(prompt, 12);
+  Request request = Ask(prompt, 12);
+  request.eos_ids = {all[5]};
+  const auto first = std::find(all.begin(), all.end(), all[5]) - all.begin() + 1;
+  RequestHandle stops = engine_->Submit(request);
+  const auto [tokens, end] = Drain(stops);
+  EXPECT_EQ(tokens.size(), static_cast<size_t>(first));
+  EXPECT_EQ(end.reason, FinishReason::kStop);
+  request.sampling.ignore_eos = true;
+  RequestHandle goes_on = engine_->Submit(request);
+  EXPECT_EQ(Drain(goes_on).first, all);
+  request.stop_token_ids = {all[0]};
+  RequestHandle stops_at_once = engine_->Submit(request);
+  EXPECT_EQ(Drain(stops_at_once).first.size(), 1u);
+}
+
+TEST_F(EngineTest, CancelEndsWithAnEvent) {
+  Start();
+  executor_.hold = true;
+  RequestHandle running = engine_->Submit(Ask({1}, 199));
+  RequestHandle queued = engine_->Submit(Ask({2}, 199));
+  EXPECT_EQ(running.NextFor(std::chrono::milliseconds(5)), std::nullopt);
+  EXPECT_FALSE(running.ended());
+  running.Cancel();
+  queued.Cancel();
+  executor_.hold = false;
+  EXPECT_EQ(Drain(running).second.reason, FinishReason::kCancelled);
+  EXPECT_EQ(Drain(queued).second.reason, FinishReason::kCancelled);
+}
+
+TEST_F(EngineTest, AVanishedCallerIsCancelledAndOthersGoOn) {
+  Start();
+  executor_.hold = true;
+  RequestHandle stays = engine_->Submit(Ask({3}, 50));
+  { RequestHandle vanishes = engine_->Submit(Ask({1}, 199)); }
+  executor_.hold = false;
+  EXPECT_EQ(Drain(stays).first, Expected({3}, 50));
+}
+
+TEST_F(EngineTest, RefusesBeforeQueueing) {
+  Start(2);
+  EXPECT_THROW(engine_->Submit(Ask({}, 5)), Error);
+  EXPECT_THROW(engine_->Submit(Ask({1, 50}, 5)), Error);
+  EXPECT_THROW(engine_->Submit(Ask({-1}, 5)), Error);
+  EXPECT_THROW(engine_->Submit(Ask(std::vector<int32_t>(150, 1), 51)), Error);
+  EXPECT_THROW(engine_->Submit(Ask(std::vector<int32_t>(200, 1), 1)), Error);
+  Request bad = Ask({1}, 5);
+  bad.sampling.top_p = 0;
+  EXPECT_THROW(engine_->Submit(bad), Error);
+  bad = Ask({1}, 5);
+  bad.stop_token_ids = {kVocab};
+  EXPECT_THROW(engine_->Submit(bad), Error);
+
+  executor_.hold = true;
+  RequestHandle one = engine_->Submit(Ask({1}, 5)), two = engine_->Submit(Ask({1}, 5));
+  try {
+    engine_->Submit(Ask({1}, 5));
+    ADD_FAILURE() << "a third open request was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kResource);
+  }
+  executor_.hold = false;
+  one = RequestHandle();
+  RequestHandle three = engine_->Submit(Ask({1}, 5));
+  EXPECT_EQ(Drain(three).first.size(), 5u);
+}
+
+TEST_F(EngineTest, DefaultMaxTokensIsTheRestOfTheContext) {
+  Start();
+  Request request = Ask(std::vector<int32_t>(190, 1), 0);
+  request.max_tokens.reset();
+  RequestHandle handle = engine_->Submit(request);
+  EXPECT_EQ(handle.max_tokens(), 10u);
+  EXPECT_EQ(Drain(handle).first.size(), 10u);
+}
+
+TEST_F(EngineTest, FailuresReachTheirOwnCallerOnly) {
+  executor_.poison = 9;
+  Start();
+  RequestHandle bad = engine_->Submit(Ask({9}, 30)), good = engine_->Submit(Ask({8}, 30));
+  const FinishedEvent end = Drain(bad).second;
+  EXPECT_EQ(end.reason, FinishReason::kError);
+  ASSERT_TRUE(end.error.has_value());
+  EXPECT_EQ(end.error->kind(), ErrorKind::kNumeric);
+  EXPECT_EQ(Drain(good).first, Expected({8}, 30));
+  executor_.device_lost = true;
+  RequestHandle lost = engine_->Submit(Ask({8}, 30));
+  EXPECT_EQ(Drain(lost).second.error->message(), "the device is gone");
+}
+
+TEST_F(EngineTest, SeedIsDrawnAndReported) {
+  Start();
+  Request request = Ask({1}, 1);
+  RequestHandle a = engine_->Submit(request), b = engine_->Submit(request);
+  EXPECT_NE(a.seed(), b.seed());
+  request.sampling.seed = 77;
+  EXPECT_EQ(engine_->Submit(request).seed(), 77u);
+}
+
+}  // namespace
+}  // namespace hadal
