@@ -219,12 +219,12 @@ struct Tensor {
   float deviation;  // of random weights; 0: constant
 };
 
-// Uniform weights whose products keep the variance, so that logits stay near a deviation of 2.
+// Uniform weights whose products keep the variance, so that logits stay near a deviation of 2. The
+// embedding counts as a head, since tied models use it as one.
 float Deviation(const PlannedTensor& planned) {
-  if (planned.canonical == "embed") return 1.0f;
   if (planned.bias) return 0.1f;
   if (planned.shape.size() == 1) return 0.0f;
-  const float gain = planned.canonical == "head" ? 2.0f : 1.0f;
+  const float gain = planned.canonical == "head" || planned.canonical == "embed" ? 2.0f : 1.0f;
   return gain / std::sqrt(static_cast<float>(planned.shape.back()));
 }
 

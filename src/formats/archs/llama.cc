@@ -20,6 +20,7 @@ ModelDescription FromHf(const ConfigReader& config) {
     for (LayerSpec& layer : spec.layers) layer.window = window;
   } else {
     config.Expect("sliding_window", Json(), "Llama models have no sliding window");
+    config.Expect("rope_interleaved", false, "only half-split pairs are supported in this format");
     out.qkv_bias = out.o_bias = config.OptionalFlag("attention_bias").value_or(false);
     out.mlp_bias = config.OptionalFlag("mlp_bias").value_or(false);
   }

@@ -45,7 +45,8 @@ void ReadTopkMethod(const ConfigReader& config, MoeSpec& moe) {
   // V1's configurations know neither field: softmax and greedy is all there was.
   const std::string scoring = config.OptionalText("scoring_func").value_or("softmax");
   const std::string method = config.OptionalText("topk_method").value_or("greedy");
-  if (scoring == "softmax" && method == "greedy") {
+  // The first V2 configurations spell it "gready".
+  if (scoring == "softmax" && (method == "greedy" || method == "gready")) {
     moe.scoring = MoeScoring::kSoftmax;
   } else if (scoring == "softmax" && method == "group_limited_greedy") {
     moe.scoring = MoeScoring::kSoftmax;

@@ -55,6 +55,7 @@ ModelDescription QwenFromHf(const ConfigReader& config, bool fixed_head_dim) {
   ModelSpec& spec = out.spec;
   spec = DecoderFromHf(config);
   config.Expect("use_mrope", false, "multimodal positions are not supported");
+  config.Expect("dual_chunk_attention_config", Json(), "dual chunk attention is not supported");
   spec.attention = GqaFromHf(config, spec, fixed_head_dim);
   spec.rope = RopeFromHf(config, {.dim = spec.attention.head_dim, .max_context = spec.max_context});
   ReadWindows(config, spec);
