@@ -93,7 +93,7 @@ std::map<std::string, std::string> SpecialTokens(const Vocabulary& vocabulary,
 }
 
 std::vector<int32_t> EncodeMarked(const Tokenizer& tokenizer, const MarkedText& text) {
-  return tokenizer.Encode(text.text, {.data_ranges = text.data_ranges});
+  return tokenizer.Encode(text.text, {.add_bos = false, .data_ranges = text.data_ranges});
 }
 
 OrderedJson Message(std::string_view role, std::string_view content) {

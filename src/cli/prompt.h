@@ -28,7 +28,8 @@ ChatTemplate ReadTemplate(const Vocabulary& vocabulary, const OptionValues& opti
 std::map<std::string, std::string> SpecialTokens(const Vocabulary& vocabulary,
                                                  const Tokenizer& tokenizer);
 
-// What a user says reaches the model as data: it never becomes a control token.
+// What a user says reaches the model as data: it never becomes a control token. The template, not
+// the tokenizer, decides on BOS.
 std::vector<int32_t> EncodeMarked(const Tokenizer& tokenizer, const MarkedText& text);
 
 OrderedJson Message(std::string_view role, std::string_view content);

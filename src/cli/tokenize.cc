@@ -86,7 +86,8 @@ int Tokenize(const Arguments& arguments) {
   }
 
   EncodeOptions encode{.add_bos = !options.Flag("no-bos"),
-                       .parse_special = !options.Flag("no-parse-special")};
+                       .parse_special = !options.Flag("no-parse-special"),
+                       .data_ranges = {}};
   MarkedText input;
   if (options.Given("chat")) {
     input = RenderConversation(vocabulary, tokenizer, options);
@@ -95,6 +96,7 @@ int Tokenize(const Arguments& arguments) {
       return 0;
     }
     encode.data_ranges = input.data_ranges;
+    encode.add_bos = false;  // the template decides
   } else {
     input.text = ReadInput(arguments);
   }

@@ -1,0 +1,77 @@
+#include "cli/line_reader.h"
+
+#include <histedit.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+
+#include "cli/session.h"
+
+namespace hadal::cli {
+
+struct LineReader::Editor {
+  explicit Editor(const std::string& text) : prompt(text) {
+    line = el_init("hadal", stdin, stdout, stderr);
+    past = history_init();
+    HistEvent event;
+    history(past, &event, H_SETSIZE, 1000);
+    el_set(line, EL_CLIENTDATA, this);
+    el_set(line, EL_PROMPT, &Editor::Prompt);
+    el_set(line, EL_EDITOR, "emacs");
+    el_set(line, EL_HIST, history, past);
+    el_source(line, nullptr);
+  }
+  ~Editor() {
+    history_end(past);
+    el_end(line);
+  }
+  Editor(const Editor&) = delete;
+  Editor& operator=(const Editor&) = delete;
+
+  static char* Prompt(EditLine* editor) {
+    void* self = nullptr;
+    el_get(editor, EL_CLIENTDATA, &self);
+    return static_cast<Editor*>(self)->prompt.data();
+  }
+
+  std::string prompt;
+  EditLine* line = nullptr;
+  History* past = nullptr;
+};
+
+LineReader::LineReader(std::string prompt) : prompt_(std::move(prompt)) {
+  if (isatty(STDIN_FILENO) == 1) editor_ = std::make_unique<Editor>(prompt_);
+}
+
+LineReader::~LineReader() = default;
+
+std::optional<std::string> LineReader::Next() {
+  if (!editor_) {
+    std::string text;
+    if (!std::getline(std::cin, text)) return std::nullopt;
+    return text;
+  }
+  const InterruptScope interrupt;
+  for (;;) {
+    int size = 0;
+    const char* typed = el_gets(editor_->line, &size);
+    if (typed == nullptr && InterruptScope::interrupted()) {
+      InterruptScope::Clear();
+      el_reset(editor_->line);
+      std::fputs("\n", stdout);
+      continue;
+    }
+    if (typed == nullptr || size <= 0) return std::nullopt;
+    std::string text(typed, static_cast<size_t>(size));
+    while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+    if (!text.empty()) {
+      HistEvent event;
+      history(editor_->past, &event, H_ENTER, text.c_str());
+    }
+    return text;
+  }
+}
+
+}  // namespace hadal::cli

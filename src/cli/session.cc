@@ -1,0 +1,156 @@
+#include "cli/session.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "memory/memory_plan.h"
+
+namespace hadal::cli {
+namespace {
+
+// Written by a signal handler, so it cannot be owned by anything.
+std::atomic<bool> g_interrupted{false};
+
+void OnInterrupt(int) {
+  g_interrupted.store(true, std::memory_order_relaxed);
+}
+
+WeightPolicy ChoosePolicy(const OptionValues& options) {
+  const std::string dtype = options.Text("dtype");
+  const std::string weights = options.Text("weights");
+  if (dtype != "auto" && weights != "as-stored") {
+    Fail(ErrorKind::kUsage, "--dtype {} and --weights {} contradict each other", dtype, weights);
+  }
+  if (dtype == "f32") return WeightPolicy::kF32;
+  if (dtype == "bf16") return WeightPolicy::kBf16;
+  if (weights == "q8") return WeightPolicy::kQ8;
+  if (weights == "q4") return WeightPolicy::kQ4;
+  return WeightPolicy::kAsStored;
+}
+
+std::unique_ptr<Backend> MakeBackend(const OptionValues& options) {
+  if (options.Text("backend") == "ref") return MakeRefBackend();
+  const int threads = options.Given("threads") ? static_cast<int>(options.Integer("threads"))
+                                               : DefaultThreadCount();
+  return MakeCpuBackend(threads);
+}
+
+// Says how far loading has come, from the third second on; stops it on Ctrl-C.
+class LoadProgress {
+ public:
+  ~LoadProgress() {
+    if (shown_) std::fputs("\r\033[K", stderr);
+  }
+  void operator()(uint64_t done, uint64_t total) {
+    if (InterruptScope::interrupted()) Fail(ErrorKind::kCancelled, "stopped while loading");
+    const auto now = std::chrono::steady_clock::now();
+    if (now - start_ < std::chrono::seconds(3) || now - last_ < std::chrono::milliseconds(200)) {
+      return;
+    }
+    last_ = now;
+    shown_ = true;
+    fmt::print(
+        stderr, "\rloading {:3.0f} % of {:.1f} GiB",
+        100.0 * static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(total, 1)),
+        static_cast<double>(total) / (1 << 30));
+    std::fflush(stderr);
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point last_ = start_;
+  bool shown_ = false;
+};
+
+StepLimits ChooseLimits(const OptionValues& options, const SessionNeeds& needs) {
+  StepLimits limits;
+  limits.max_sequences = needs.max_sequences;
+  limits.max_tokens =
+      std::max(static_cast<uint32_t>(options.Integer("chunk")), needs.max_sequences);
+  limits.max_logit_rows = std::max(needs.max_logit_rows, needs.max_sequences);
+  limits.max_context = needs.context;
+  return limits;
+}
+
+// Context and pages that fit beside everything else, before anything is loaded.
+KvChoice ChooseContext(const Checkpoint& checkpoint, const Backend& backend, WeightPolicy policy,
+                       const KvLayout& layout, const OptionValues& options,
+                       const StepLimits& limits) {
+  const ModelSpec& spec = checkpoint.spec();
+  const MemoryPlan plan =
+      PlanFixedMemory(spec, limits, backend, PlanWeightBytes(checkpoint, backend, policy),
+                      Model::ActivationBytes(spec, limits));
+  KvWish wish;
+  if (options.Given("ctx")) {
+    wish.context = static_cast<uint64_t>(options.Integer("ctx"));
+  } else if (limits.max_context != 0) {
+    wish.context = limits.max_context;
+  }
+  wish.model_context = spec.max_context;
+  wish.max_sequences = limits.max_sequences;
+  return ChooseKv(layout, plan, ReadAvailableMemory(), wish);
+}
+
+}  // namespace
+
+InterruptScope::InterruptScope() {
+  Clear();
+  // Without SA_RESTART, so that a line editor waiting for a key comes back.
+  struct sigaction action {};
+  action.sa_handler = OnInterrupt;
+  sigaction(SIGINT, &action, nullptr);
+}
+InterruptScope::~InterruptScope() {
+  std::signal(SIGINT, SIG_DFL);
+}
+bool InterruptScope::interrupted() {
+  return g_interrupted.load(std::memory_order_relaxed);
+}
+void InterruptScope::Clear() {
+  g_interrupted.store(false, std::memory_order_relaxed);
+}
+
+std::unique_ptr<Session> OpenSession(Checkpoint checkpoint, const OptionValues& options,
+                                     const SessionNeeds& needs) {
+  const InterruptScope interrupt;
+  const WeightPolicy policy = ChoosePolicy(options);
+  DType kv_dtype = DType::kBF16;
+  ParseDType(options.Text("kv-dtype"), kv_dtype);
+  const KvLayout layout = MakeKvLayout(checkpoint.spec(), kv_dtype,
+                                       static_cast<uint32_t>(options.Integer("block-size")));
+  std::unique_ptr<Backend> backend = MakeBackend(options);
+  StepLimits limits = ChooseLimits(options, needs);
+  const KvChoice kv_choice = ChooseContext(checkpoint, *backend, policy, layout, options, limits);
+  limits.max_context = kv_choice.context;
+
+  LoadProgress progress;
+  Model model =
+      Model::Load(checkpoint, *backend,
+                  {policy, [&](uint64_t done, uint64_t total) { progress(done, total); }});
+  model.Reserve(limits);
+  KvCache kv = AllocateKvCache(*backend, layout, kv_choice.pages);
+  std::unique_ptr<Session> session(new Session{std::move(checkpoint), std::move(backend),
+                                               std::move(model), limits, std::move(kv), nullptr,
+                                               nullptr});
+  session->pages = std::make_unique<KvManager>(
+      layout, std::vector<uint32_t>(layout.groups.size(), kv_choice.pages), limits.max_tokens);
+  session->runner = std::make_unique<Runner>(session->model, session->kv, limits);
+  return session;
+}
+
+std::unique_ptr<Engine> Session::StartEngine() {
+  EngineOptions options;
+  options.limits = {limits.max_tokens, limits.max_sequences, limits.max_logit_rows,
+                    limits.max_context};
+  options.vocab = spec().vocab;
+  return std::make_unique<Engine>(options, *pages, *runner);
+}
+
+}  // namespace hadal::cli

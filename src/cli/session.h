@@ -1,0 +1,58 @@
+// A model opened for use: everything between a path and an engine that takes requests.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/command.h"
+#include "engine/engine.h"
+#include "formats/checkpoint.h"
+#include "model/model.h"
+#include "runner/runner.h"
+#include "tokenizer/tokenizer.h"
+
+namespace hadal::cli {
+
+// What a command wants beyond its options.
+struct SessionNeeds {
+  uint32_t max_sequences = 1;
+  // Rows of logits in one step; 0: one per sequence.
+  uint32_t max_logit_rows = 0;
+  // Tokens of context, unless the user gives --ctx; 0: as many as fit, up to the model's own.
+  uint64_t context = 0;
+};
+
+// Members die in reverse order: the engine's thread first, the checkpoint last.
+struct Session {
+  Checkpoint checkpoint;
+  std::unique_ptr<Backend> backend;
+  Model model;
+  StepLimits limits;
+  KvCache kv;
+  std::unique_ptr<KvManager> pages;
+  std::unique_ptr<Runner> runner;
+
+  const ModelSpec& spec() const { return checkpoint.spec(); }
+  // Starts the engine thread over runner and pages, which belong to it from then on.
+  std::unique_ptr<Engine> StartEngine();
+};
+
+// Plans and loads. Shows a progress line on stderr when loading takes more than three seconds.
+// Throws Error; kCancelled on Ctrl-C.
+std::unique_ptr<Session> OpenSession(Checkpoint checkpoint, const OptionValues& options,
+                                     const SessionNeeds& needs);
+
+// Ctrl-C while one of these lives sets a flag instead of ending the program.
+class InterruptScope {
+ public:
+  InterruptScope();
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+
+  static bool interrupted();
+  static void Clear();
+};
+
+}  // namespace hadal::cli

@@ -1,0 +1,158 @@
+#include "insight/bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "spec/step_work.h"
+
+namespace hadal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int32_t kToken = 1;
+
+// The sequences of one case, driven step by step without a scheduler.
+class Driver {
+ public:
+  Driver(KvManager& pages, Runner& runner, const BenchCase& what, uint32_t chunk)
+      : pages_(pages), runner_(runner) {
+    for (uint32_t s = 0; s < what.seqs; ++s) {
+      Sequence& sequence = *sequences_.emplace_back(std::make_unique<Sequence>());
+      sequence.request.prompt.assign(what.depth + what.n + 1, kToken);
+      sequence.request.sampling.temperature = 0;
+      sequence.request.sampling.seed = 0;
+      sequence.pages = pages_.Open(what.depth + what.n + 1);
+      for (uint32_t left = what.depth; left > 0;) {
+        const uint32_t now = std::min(left, chunk);
+        pages_.Append(sequence.pages, now);
+        left -= now;
+      }
+      sequence.n_computed = what.depth;
+    }
+    plan_.fresh_pages.resize(pages_.layout().groups.size());
+  }
+  ~Driver() {
+    for (auto& sequence : sequences_) pages_.Close(sequence->pages);
+    pages_.ForgetFresh();
+  }
+
+  // One step that takes the next `n` tokens of every sequence.
+  void Step(uint32_t n, bool samples) {
+    plan_.Clear();
+    for (auto& sequence : sequences_) {
+      pages_.Append(sequence->pages, n);
+      plan_.runs.push_back({sequence.get(), sequence->n_computed, n, samples ? 1u : 0u, samples});
+      plan_.n_tokens += n;
+      plan_.n_logits += samples;
+    }
+    for (size_t g = 0; g < plan_.fresh_pages.size(); ++g) {
+      const auto fresh = pages_.fresh_pages(static_cast<uint32_t>(g));
+      plan_.fresh_pages[g].assign(fresh.begin(), fresh.end());
+    }
+    pages_.ForgetFresh();
+    results_.resize(plan_.runs.size());
+    for (RunResult& result : results_) result.Clear();
+    runner_.Run(plan_, results_);
+    for (auto& sequence : sequences_) sequence->n_computed += n;
+    for (const RunResult& result : results_) {
+      if (result.error) throw *result.error;
+    }
+  }
+
+ private:
+  KvManager& pages_;
+  Runner& runner_;
+  std::vector<std::unique_ptr<Sequence>> sequences_;
+  StepPlan plan_;
+  std::vector<RunResult> results_;
+};
+
+// Seconds of one run of the case.
+double TimeOnce(KvManager& pages, Runner& runner, const BenchCase& what, uint32_t chunk) {
+  Driver driver(pages, runner, what, chunk);
+  if (what.kind == BenchKind::kDecode) {
+    driver.Step(1, true);  // zeroes the pages of the depth, fills the caches
+    const Clock::time_point start = Clock::now();
+    for (uint32_t i = 0; i < what.n; ++i) driver.Step(1, true);
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  const uint32_t per_step = std::max(1u, chunk / what.seqs);
+  const Clock::time_point start = Clock::now();
+  for (uint32_t done = 0; done < what.n;) {
+    const uint32_t now = std::min(per_step, what.n - done);
+    done += now;
+    driver.Step(now, done == what.n);
+  }
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+BenchResult Judge(const Model& model, const KvLayout& layout, const BenchCase& what,
+                  std::vector<double> seconds, const BenchOptions& options) {
+  std::sort(seconds.begin(), seconds.end());
+  const double median = seconds[seconds.size() / 2];
+  const double tokens = static_cast<double>(what.n) * what.seqs;
+  const double context = what.depth + what.n / 2.0;  // mean over the tokens measured
+  const TokenWork work = CountTokenWork(model.spec());
+  const double heads = what.kind == BenchKind::kDecode ? tokens : what.seqs;
+  const double flops = tokens * (static_cast<double>(work.layers) +
+                                 static_cast<double>(work.per_context) * context) +
+                       heads * static_cast<double>(work.head);
+  const double steps =
+      what.kind == BenchKind::kDecode ? what.n : (tokens + options.chunk - 1) / options.chunk;
+  const double bytes = steps * static_cast<double>(model.bytes().step_weights) +
+                       tokens * context * static_cast<double>(layout.bytes_per_token());
+  BenchResult result;
+  result.what = what;
+  result.tok_s = tokens / median;
+  result.spread = (seconds.back() - seconds.front()) / median;
+  result.gbs = bytes / median / 1e9;
+  result.gflops = flops / median / 1e9;
+  const double peak = options.integer_weights ? options.peaks.int8_gops : options.peaks.bf16_gflops;
+  result.percent_of_peak = what.kind == BenchKind::kDecode
+                               ? 100 * result.gbs / options.peaks.read_gbs
+                               : 100 * result.gflops / peak;
+  return result;
+}
+
+}  // namespace
+
+std::string_view Name(BenchKind kind) {
+  return kind == BenchKind::kPrefill ? "prefill" : "decode";
+}
+
+uint64_t BenchContext(const std::vector<BenchCase>& cases) {
+  uint64_t context = 0;
+  for (const BenchCase& what : cases) {
+    context = std::max<uint64_t>(context, uint64_t{what.depth} + what.n + 1);
+  }
+  return context;
+}
+
+BenchReport RunBench(Model& model, const KvCache& kv, KvManager& pages, Runner& runner,
+                     const std::vector<BenchCase>& cases, const BenchOptions& options,
+                     const std::function<void(const BenchResult&)>& progress) {
+  BenchReport report;
+  report.peaks = options.peaks;
+  std::vector<float> logits;
+  runner.Observe(nullptr, [&logits](const PlannedRun&, Tensor rows) {
+    logits.assign(rows.row(rows.rows - 1), rows.row(rows.rows - 1) + rows.cols);
+  });
+  for (const BenchCase& what : cases) {
+    std::vector<double> seconds;
+    TimeOnce(pages, runner, what, options.chunk);  // warm-up
+    if (report.results.empty()) report.logits_hash = Hash64(std::as_bytes(std::span(logits)));
+    for (uint32_t r = 0; r < options.repeats; ++r) {
+      seconds.push_back(TimeOnce(pages, runner, what, options.chunk));
+    }
+    report.results.push_back(Judge(model, kv.layout, what, std::move(seconds), options));
+    if (progress) progress(report.results.back());
+  }
+  return report;
+}
+
+}  // namespace hadal
