@@ -138,11 +138,11 @@ void Override(const std::map<std::string, uint32_t>& dims, Shape& shape) {
   for (uint32_t i = 1; i < spec.n_layers && spec.moe; ++i) spec.layers[i].moe = true;
   const bool fits = spec.n_layers > 0 && spec.vocab >= 512 && attention.n_kv_heads > 0 &&
                     attention.n_heads % attention.n_kv_heads == 0 && spec.rope.dim % 2 == 0 &&
-                    spec.rope.dim > 0;
+                    spec.rope.dim > 0 && (!spec.moe || spec.moe->n_used <= spec.moe->n_experts);
   if (!fits) {
     Fail(ErrorKind::kUsage,
          "these dimensions do not fit together: kv-heads must divide heads, head-dim must be even, "
-         "layers at least 1, vocab at least 512");
+         "layers at least 1, vocab at least 512, experts-used at most experts");
   }
   spec.bos_id = static_cast<int32_t>(spec.vocab - 2);
   spec.eos_ids = {static_cast<int32_t>(spec.vocab - 1)};

@@ -30,9 +30,9 @@ namespace hadal {
 class Checkpoint {
  public:
   // `path`: a .gguf file (or the first of a split one), or a folder with config.json and
-  // safetensors. Checks everything that can be checked without reading weights: sizes, overlaps,
-  // shapes against the spec, missing and left-over tensors.
-  // Throws Error naming file, field and remedy.
+  // safetensors, or with one GGUF model. Checks everything that can be checked without reading
+  // weights: sizes, overlaps, shapes against the spec, missing and left-over tensors. Throws Error
+  // naming file, field and remedy.
   static Checkpoint Open(const std::filesystem::path& path);
 
   // Opens only what the tokenizer needs; also works on a folder without config or weights.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
+#include <thread>
 
 #include "base/error.h"
 #include "formats/gguf_metadata.h"
@@ -13,7 +15,7 @@
 namespace hadal {
 namespace {
 
-// Rows decoded at once: some megabytes.
+// Decoded at once by each thread: some megabytes.
 constexpr uint64_t kChunkElements = uint64_t{1} << 20;
 
 // One tensor to write: views stacked one on another.
@@ -188,31 +190,44 @@ class Quantizer {
     writer_.Append(std::as_bytes(std::span(ordered)));
   }
 
-  void WriteRows(const TensorView& part, const Job& job) {
+  // Rows [first, first + n) of the target.
+  static std::vector<std::byte> Convert(const TensorView& part, const Job& job, uint64_t first,
+                                        uint64_t n) {
     const uint64_t cols = part.cols();
-    const uint64_t rows = part.rows();
-    const bool copy = part.dtype == job.type && job.permute_dim == 0;
-    if (copy) {
+    const uint64_t row_bytes = RowBytes(job.type, cols);
+    std::vector<float> values(n * cols);
+    std::vector<std::byte> bytes(n * row_bytes);
+    if (job.permute_dim == 0) {
+      DequantizeRows(part, first, n, values);
+    } else {
+      for (uint64_t i = 0; i < n; ++i) {
+        DequantizeRows(part, SourceRow(first + i, job.permute_dim), 1,
+                       std::span(values).subspan(i * cols, cols));
+      }
+    }
+    for (uint64_t i = 0; i < n; ++i) {
+      QuantizeRow(job.type, std::span(values).subspan(i * cols, cols),
+                  std::span(bytes).subspan(i * row_bytes, row_bytes));
+    }
+    return bytes;
+  }
+
+  void WriteRows(const TensorView& part, const Job& job) {
+    if (part.dtype == job.type && job.permute_dim == 0) {
       writer_.Append(part.data);
       return;
     }
-    const uint64_t row_bytes = RowBytes(job.type, cols);
-    const uint64_t step = job.permute_dim > 0
-                              ? 1
-                              : std::max<uint64_t>(1, kChunkElements / std::max<uint64_t>(1, cols));
-    std::vector<float> values;
-    std::vector<std::byte> bytes;
-    for (uint64_t row = 0; row < rows; row += step) {
-      const uint64_t n = std::min(step, rows - row);
-      values.resize(n * cols);
-      bytes.resize(n * row_bytes);
-      const uint64_t source = job.permute_dim > 0 ? SourceRow(row, job.permute_dim) : row;
-      DequantizeRows(part, source, n, values);
-      for (uint64_t i = 0; i < n; ++i) {
-        QuantizeRow(job.type, std::span(values).subspan(i * cols, cols),
-                    std::span(bytes).subspan(i * row_bytes, row_bytes));
+    const uint64_t rows = part.rows();
+    const uint64_t step = std::max<uint64_t>(1, kChunkElements / part.cols());
+    std::vector<std::future<std::vector<std::byte>>> chunks(n_threads_);
+    for (uint64_t row = 0; row < rows; row += step * n_threads_) {
+      size_t n_chunks = 0;
+      for (uint64_t first = row; first < rows && n_chunks < n_threads_; first += step) {
+        const uint64_t n = std::min(step, rows - first);
+        chunks[n_chunks++] = std::async(
+            std::launch::async, [&part, &job, first, n] { return Convert(part, job, first, n); });
       }
-      writer_.Append(bytes);
+      for (size_t i = 0; i < n_chunks; ++i) writer_.Append(chunks[i].get());
     }
   }
 
@@ -222,6 +237,7 @@ class Quantizer {
   GgufModel source_;
   std::vector<Job> jobs_;
   QuantizeReport report_;
+  const size_t n_threads_ = std::max(1u, std::thread::hardware_concurrency());
 };
 
 }  // namespace
