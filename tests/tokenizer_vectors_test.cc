@@ -78,6 +78,33 @@ INSTANTIATE_TEST_SUITE_P(Gguf, ExternalVocabulary,
                            return name;
                          });
 
+// Where scripts/fetch_smollm2.py leaves it.
+std::filesystem::path SmolLm2Path() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  const std::filesystem::path base = cache != nullptr
+                                         ? std::filesystem::path(cache)
+                                         : std::filesystem::path(home ? home : "/") / ".cache";
+  return base / "hadal/models/SmolLM2-135M-Instruct.Q4_1.gguf";
+}
+
+TEST(GgufVocabulary, SmolLm2IsAsHuggingFacesLibrary) {
+  if (!std::filesystem::exists(SmolLm2Path())) {
+    GTEST_SKIP() << SmolLm2Path() << " is absent; scripts/fetch_smollm2.py fetches it";
+  }
+  const MappedFile file(SmolLm2Path());
+  const Tokenizer tokenizer =
+      Tokenizer::Create(GgufVocabulary(ParseGguf(file.bytes(), SmolLm2Path())));
+  EXPECT_FALSE(tokenizer.adds_bos());
+  for (const Json& line : test::ReadJsonLines(test::DataDir() / "smollm2.cases.jsonl")) {
+    SCOPED_TRACE(line.dump());
+    const auto ids = line["ids"].get<Ids>();
+    EXPECT_EQ(tokenizer.Encode(line["text"].get<std::string>()), ids);
+    EXPECT_EQ(tokenizer.Decode(ids), line["decoded"].get<std::string>());
+    EXPECT_EQ(tokenizer.Decode(ids, true), line["decoded_skip_special"].get<std::string>());
+  }
+}
+
 // The same tokenizer as a GGUF file holds it.
 Vocabulary AsGguf(const std::string& tokenizer_json, const std::string& pre) {
   const Json root = ParseJson(tokenizer_json, "tokenizer.json");

@@ -3,13 +3,15 @@
 # library gives for them. Needs: pip install tokenizers==0.22.2 (nothing else; no network).
 # Training is not deterministic: a new run makes other files, as good as the stored ones.
 #
-#   python tools/make_goldens/unigram.py tests/data/tokenizer
+#   python tools/make_goldens/unigram.py tests/data/tokenizer [SmolLM2-135M-Instruct.Q4_1.gguf]
 #
-# Writes NAME.tokenizer.json and NAME.cases.jsonl for
+# Without a GGUF it writes NAME.tokenizer.json and NAME.cases.jsonl for
 #   unigram          Unigram with byte fallback, Nmt + NFKC, Metaspace before every word, </s> behind
 #   unigram_unk      Unigram without byte fallback, Lowercase + StripAccents, Metaspace first, no split
 #   spm_bpe          SentencePiece-style BPE: Prepend and Replace, byte fallback, <s> in front
 #   added            byte-level BPE with every flag of added tokens, several splitting behaviours
+# and with SmolLM2's GGUF (needs pip install gguf) smollm2.cases.jsonl for its vocabulary and the
+# pre-tokenizer of SmolLM2's tokenizer.json: Digits (individual), ByteLevel.
 import json
 import random
 import sys
@@ -140,8 +142,23 @@ ADDED_TEXTS = [
 ]
 
 
-def write(folder, name, tokenizer, texts):
-    tokenizer.save(str(folder / f"{name}.tokenizer.json"), pretty=False)
+def smollm2(path):
+    import gguf
+    fields = gguf.GGUFReader(path).fields
+    tokens, types, merges = (fields[f"tokenizer.ggml.{key}"].contents()
+                             for key in ("tokens", "token_type", "merges"))
+    tokenizer = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)},
+                                     [tuple(merge.split(" ")) for merge in merges]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Digits(individual_digits=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)])
+    tokenizer.decoder = decoders.ByteLevel()
+    control = 3
+    tokenizer.add_special_tokens([t for t, kind in zip(tokens, types) if kind == control])
+    return tokenizer
+
+
+def write_cases(folder, name, tokenizer, texts):
     with open(folder / f"{name}.cases.jsonl", "w") as out:
         for text in texts:
             ids = tokenizer.encode(text, add_special_tokens=False).ids
@@ -152,8 +169,20 @@ def write(folder, name, tokenizer, texts):
             out.write(json.dumps(case) + "\n")
 
 
+def write(folder, name, tokenizer, texts):
+    tokenizer.save(str(folder / f"{name}.tokenizer.json"), pretty=False)
+    write_cases(folder, name, tokenizer, texts)
+
+
 def main():
     folder = Path(sys.argv[1])
+    if len(sys.argv) > 2:
+        texts = TEXTS + ["<|im_start|>user\nHi 12<|im_end|>\n", "<reponame>x<repo_name>",
+                         "1,204 ½ ² Ⅳ ٣٤"]
+        with open(folder / "qwen3.cases.jsonl") as cases:
+            texts += [json.loads(line)["text"] for line in cases][::3]
+        write_cases(folder, "smollm2", smollm2(sys.argv[2]), texts)
+        return
     rng = random.Random(7)
     mixed = ["".join(rng.choice(TEXTS) for _ in range(4)) for _ in range(20)]
     write(folder, "unigram", unigram(), TEXTS + mixed)
