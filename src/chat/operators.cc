@@ -117,9 +117,14 @@ Value FloatArithmetic(Runtime& runtime, Op op, double a, double b, bool data) {
 Value RepeatSequence(Runtime& runtime, const Value& sequence, int64_t count) {
   const auto n = static_cast<size_t>(std::max<int64_t>(count, 0));
   if (sequence.IsString()) {
+    if (sequence.string->empty()) return sequence;
+    MarkedText block;  // many copies at once when one is short
+    const size_t per_block = 1 + 4096 / sequence.string->size();
+    for (size_t i = 0; i < std::min(per_block, n); ++i) block.Append(*sequence.string);
     TextBuilder out(runtime);
-    const size_t rounds = sequence.string->empty() ? 0 : n;
-    for (size_t i = 0; i < rounds; ++i) out.Append(*sequence.string);
+    size_t left = n;
+    for (; left >= per_block; left -= per_block) out.Append(block);
+    out.Append(block, 0, left * sequence.string->size());
     return out.Finish();
   }
   std::vector<Value> items;

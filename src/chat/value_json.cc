@@ -118,6 +118,17 @@ class JsonWriter {
   void WriteString(std::string_view text) {
     std::string piece = "\"";
     for (size_t pos = 0; pos < text.size();) {
+      const size_t begin = pos;
+      while (pos < text.size() && text[pos] >= ' ' && text[pos] < 0x7F && text[pos] != '"' &&
+             text[pos] != '\\') {
+        ++pos;
+      }
+      piece += text.substr(begin, pos - begin);
+      if (piece.size() > 4096) {
+        Put(piece);
+        piece.clear();
+      }
+      if (pos == text.size()) break;
       const Utf8Char c = DecodeUtf8(text, pos);
       switch (c.code) {
         case '"':

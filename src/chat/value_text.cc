@@ -11,6 +11,16 @@ namespace {
 
 constexpr int kMaxReprDepth = 100;
 
+// How many characters from `pos` on stand for themselves in any quotes.
+size_t PlainRun(std::string_view text, size_t pos) {
+  size_t end = pos;
+  while (end < text.size() && text[end] >= ' ' && text[end] < 0x7F && text[end] != '\\' &&
+         text[end] != '\'' && text[end] != '"') {
+    ++end;
+  }
+  return end - pos;
+}
+
 bool IsPrintable(char32_t code) {
   if (code < 0x7F) return code >= 0x20;
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(code))) {
@@ -110,6 +120,14 @@ class ReprWriter {
     const char quote = single ? '\'' : '"';
     std::string piece(1, quote);
     for (size_t pos = 0; pos < text.size();) {
+      const size_t run = PlainRun(text, pos);
+      piece += text.substr(pos, run);
+      pos += run;
+      if (run > 4096) {
+        Put(piece);
+        piece.clear();
+      }
+      if (pos == text.size()) break;
       const Utf8Char c = DecodeUtf8(text, pos);
       if (c.code == static_cast<char32_t>(quote) || c.code == '\\') {
         piece += '\\';
