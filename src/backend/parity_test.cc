@@ -324,10 +324,10 @@ struct MoeCase {
 TEST_P(Parity, MoeFfn) {
   constexpr uint32_t kHidden = 256;
   constexpr uint32_t kExperts = 7;
-  constexpr uint32_t kTokens = 70;
+  constexpr uint32_t kTokens = 50;  // more than one tile of rows for the expert that all use
   ModelSpec spec = SmallSpec(kHidden);
   spec.moe = Routing(kExperts, 3, MoeScoring::kSoftmax);
-  spec.moe->intermediate = 512;
+  spec.moe->intermediate = 256;
   Reserve(spec, kTokens);
   const std::vector<MoeCase> cases = {{DType::kF32, DType::kF32, DType::kF32},
                                       {DType::kBF16, DType::kBF16, DType::kBF16},
@@ -353,9 +353,9 @@ TEST_P(Parity, MoeFfn) {
           };
           // The last expert differs in type from the others.
           const bool last = e + 1 == kExperts;
-          experts[e].gate = upload(last ? DType::kF16 : types.gate, 512, kHidden, 3);
-          experts[e].up = upload(types.up, 512, kHidden, 4);
-          experts[e].down = upload(types.down, kHidden, 512, 5);
+          experts[e].gate = upload(last ? DType::kF16 : types.gate, 256, kHidden, 3);
+          experts[e].up = upload(types.up, 256, kHidden, 4);
+          experts[e].down = upload(types.down, kHidden, 256, 5);
         }
         backend.MoeFfn(Tensor(x.data(), n, kHidden), experts, {chosen.data(), weights.data(), 3},
                        Tensor(out.data(), n, kHidden));
@@ -530,10 +530,11 @@ TEST_P(Parity, MemoryOps) {
 
 // The same bits for a row alone and in a batch, on any number of threads.
 TEST_P(Parity, ResultsDoNotDependOnBatchOrThreads) {
-  constexpr uint32_t kHidden = 512;
-  constexpr uint32_t kRows = 100;
+  constexpr uint32_t kHidden = 256;
+  constexpr uint32_t kRows = 60;
   ModelSpec spec = SmallSpec(kHidden);
   spec.moe = Routing(4, 2, MoeScoring::kSoftmax);
+  spec.moe->intermediate = 256;
   StepLimits limits;
   limits.max_tokens = kRows;
   Floats x = Random(kRows * kHidden, 1);
@@ -547,7 +548,7 @@ TEST_P(Parity, ResultsDoNotDependOnBatchOrThreads) {
     for (const int threads : {1, 2, 3}) {
       const auto backend = MakeCpuBackend(threads, GetParam());
       backend->Reserve(spec, limits);
-      const Owned owned = MakeWeight(type, {400, kHidden}, 3);
+      const Owned owned = MakeWeight(type, {200, kHidden}, 3);
       const auto weight = backend->Upload(owned.view, WeightPolicy::kAsStored);
       std::vector<ExpertWeights> experts(4);
       for (uint32_t e = 0; e < 4; ++e) {
@@ -558,13 +559,13 @@ TEST_P(Parity, ResultsDoNotDependOnBatchOrThreads) {
         experts[e].down = backend->Upload(down.view, WeightPolicy::kAsStored);
       }
       for (const uint32_t batch : {kRows, 1u, 7u}) {
-        Floats out(size_t{kRows} * 400);
+        Floats out(size_t{kRows} * 200);
         Floats moe(size_t{kRows} * kHidden);
         for (uint32_t i = 0; i < kRows; i += batch) {
           const uint32_t n = std::min(batch, kRows - i);
           const Tensor rows(x.data() + size_t{i} * kHidden, n, kHidden);
           backend->Linear(rows,
-                          {weight.get(), nullptr, Tensor(out.data() + size_t{i} * 400, n, 400)});
+                          {weight.get(), nullptr, Tensor(out.data() + size_t{i} * 200, n, 200)});
           backend->MoeFfn(rows, experts, {chosen.data() + 2 * i, gates.data() + 2 * i, 2},
                           Tensor(moe.data() + size_t{i} * kHidden, n, kHidden));
         }

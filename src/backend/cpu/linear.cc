@@ -17,6 +17,7 @@ constexpr uint32_t kMinBlockRows = 48;
 constexpr uint32_t kRowTile = 12;  // the largest tile of any kernel; blocks are multiples of it
 // Weights of one piece of work: long enough to stream, short enough to share out evenly.
 constexpr uint64_t kChunkBytes = 128 << 10;
+constexpr uint64_t kPiecesPerThread = 4;
 constexpr uint32_t kPanelTile = 2;
 // Elements below which preparing in the calling thread beats waking the others.
 constexpr uint64_t kSerialPrepare = 16384;
@@ -28,9 +29,10 @@ constexpr uint64_t Line(uint64_t bytes) {
   return AlignUp(bytes, 64);
 }
 
-uint32_t ChunkPanels(const PanelMatrix& matrix) {
-  const uint64_t fit = std::max<uint64_t>(kChunkBytes / matrix.panel_bytes(), 1);
-  return static_cast<uint32_t>(AlignUp(fit, kPanelTile));
+uint32_t ChunkPanels(const PanelMatrix& matrix, uint64_t total_panels, int threads) {
+  const uint64_t fit = kChunkBytes / matrix.panel_bytes();
+  const uint64_t share = total_panels / (kPiecesPerThread * static_cast<uint64_t>(threads));
+  return static_cast<uint32_t>(AlignUp(std::max<uint64_t>(std::min(fit, share), 1), kPanelTile));
 }
 
 uint32_t Chunks(const PanelMatrix& matrix, uint32_t chunk_panels) {
@@ -183,8 +185,10 @@ LinearTask CpuLinear::TaskFor(const PanelMatrix& matrix, const Prepared& x, uint
 void CpuLinear::RunProducts(uint32_t n_rows) {
   uint32_t items = 0;
   uint64_t row_bytes = 64;
+  uint64_t panels = 0;
+  for (const Product& product : products_) panels += product.matrix->panels();
   for (Product& product : products_) {
-    product.chunk_panels = ChunkPanels(*product.matrix);
+    product.chunk_panels = ChunkPanels(*product.matrix, panels, pool_->size());
     product.first_item = items;
     items += Chunks(*product.matrix, product.chunk_panels);
     row_bytes = std::max(row_bytes, product.x.row_bytes);
