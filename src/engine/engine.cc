@@ -17,6 +17,12 @@ void CheckTokens(std::string_view field, std::span<const int32_t> tokens, uint32
   }
 }
 
+SchedulerLimits LimitsFor(const EngineOptions& options, const StepExecutor& executor) {
+  SchedulerLimits limits = options.limits;
+  limits.kv_depends_on_length = executor.kv_depends_on_length();
+  return limits;
+}
+
 uint64_t DrawSeed() {
   std::random_device device;
   return uint64_t{device()} << 32 | device();
@@ -68,7 +74,7 @@ Engine::Engine(const EngineOptions& options, KvManager& kv, StepExecutor& execut
     : options_(options),
       executor_(executor),
       kv_(kv),
-      scheduler_(options.limits, kv),
+      scheduler_(LimitsFor(options, executor), kv),
       // Room for a submission, a cancellation and a farewell of every open request.
       commands_(size_t{options.max_open_requests} * 3 + 1) {
   results_.resize(options.limits.max_sequences);

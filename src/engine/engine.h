@@ -60,7 +60,7 @@ class RequestHandle {
 };
 
 struct EngineOptions {
-  SchedulerLimits limits;
+  SchedulerLimits limits;  // kv_depends_on_length is the executor's to say
   uint32_t vocab = 0;
   uint32_t max_open_requests = 1024;  // more are refused, Error(kResource)
 };

@@ -107,6 +107,45 @@ INSTANTIATE_TEST_SUITE_P(Models, EngineModel,
                                          "deepseek_v3"),
                          [](const auto& test) { return std::string(test.param); });
 
+// A conversation: each turn's prompt is the last one with its answer and something new. Every kind
+// of attention must give the very bits that computing it all again gives.
+TEST(EnginePrefix, EarlierTurnsAreReusedBitForBit) {
+  for (const char* name : {"qwen2_swa_mixed", "mistral_swa", "deepseek_v3", "llama_rope_dynamic"}) {
+    SCOPED_TRACE(name);
+    const Json golden = ParseJson(ReadTextFile(kModels / name / "golden.json"), name);
+    const auto text = golden["long"]["prompt_ids"].get<std::vector<int32_t>>();
+    const StepLimits limits{
+        .max_tokens = 48, .max_sequences = 2, .max_logit_rows = 48, .max_context = 256};
+    Stack chat(name, limits, 16);
+    std::vector<int32_t> history;
+    for (size_t turn = 0; turn < 3; ++turn) {
+      const auto more = text.begin() + static_cast<std::ptrdiff_t>(turn * 40);
+      history.insert(history.end(), more, more + 40);
+      Request request;
+      request.prompt = history;
+      request.max_tokens = 20;
+      request.sampling.temperature = 0.7f;
+      request.sampling.seed = 3;
+      request.sampling.logprobs = 0;
+      Stack fresh(name, limits, 16);
+      const Answer expected = Wait(fresh.engine->Submit(request));
+      const Answer answer = Wait(chat.engine->Submit(request));
+      EXPECT_EQ(answer, expected) << "turn " << turn;
+      EXPECT_EQ(expected.usage.cached_tokens, 0u);
+      const bool shares = turn > 0 && !chat.model.rope().length_dependent();
+      // All of the earlier turn but the last token of its answer, in whole pages.
+      EXPECT_EQ(answer.usage.cached_tokens, shares ? (history.size() - 41) / 16 * 16 : 0u);
+      // The same again: the last page at least is computed anew.
+      const Answer again = Wait(chat.engine->Submit(request));
+      EXPECT_EQ(again, expected);
+      EXPECT_EQ(again.usage.cached_tokens, (history.size() - 1) / 16 * 16);
+      history.insert(history.end(), answer.tokens.begin(), answer.tokens.end());
+    }
+    EXPECT_EQ(chat.engine->stats().kv.used_pages, 0u);
+    EXPECT_GT(chat.engine->stats().kv.known_blocks, 0u);
+  }
+}
+
 // Prompts of many lengths, greedy and sampled, in one engine with small chunks and few pages, must
 // be bit for bit what each is alone.
 TEST(EngineBatch, ManyAtOnceAreEachAsAlone) {

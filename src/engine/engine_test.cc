@@ -46,6 +46,7 @@ class FakeExecutor : public StepExecutor {
     }
     ++steps;
   }
+  bool kv_depends_on_length() const override { return false; }
   std::atomic<bool> hold{false}, device_lost{false};
   std::atomic<int> steps{0};
   int32_t poison = -1;

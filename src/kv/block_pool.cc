@@ -6,7 +6,7 @@ namespace hadal {
 
 BlockPool::BlockPool(uint32_t n_pages) : n_pages_(n_pages), nodes_(size_t{n_pages} + 1) {
   nodes_[n_pages_].previous = nodes_[n_pages_].next = n_pages_;
-  for (uint32_t page = 0; page < n_pages; ++page) LinkLast(page);
+  for (uint32_t page = 0; page < n_pages; ++page) LinkAfter(page, nodes_[n_pages_].previous);
 }
 
 uint32_t BlockPool::Allocate() {
@@ -22,10 +22,10 @@ void BlockPool::AddReference(uint32_t page) {
   if (nodes_[page].references++ == 0) Unlink(page);
 }
 
-bool BlockPool::Release(uint32_t page) {
+bool BlockPool::Release(uint32_t page, bool reuse_first) {
   HADAL_CHECK(page < n_pages_ && nodes_[page].references > 0);
   if (--nodes_[page].references > 0) return false;
-  LinkLast(page);
+  LinkAfter(page, reuse_first ? n_pages_ : nodes_[n_pages_].previous);
   return true;
 }
 
@@ -36,12 +36,12 @@ void BlockPool::Unlink(uint32_t page) {
   --n_free_;
 }
 
-void BlockPool::LinkLast(uint32_t page) {
-  Node& head = nodes_[n_pages_];
-  nodes_[page].previous = head.previous;
-  nodes_[page].next = n_pages_;
-  nodes_[head.previous].next = page;
-  head.previous = page;
+void BlockPool::LinkAfter(uint32_t page, uint32_t previous) {
+  const uint32_t next = nodes_[previous].next;
+  nodes_[page].previous = previous;
+  nodes_[page].next = next;
+  nodes_[previous].next = page;
+  nodes_[next].previous = page;
   ++n_free_;
 }
 

@@ -18,9 +18,10 @@ class BlockPool {
   // One more user of `page`. A free page leaves the free list: its content is wanted again.
   void AddReference(uint32_t page);
 
-  // One user less; the last one's page goes to the end of the free list (returns true then).
+  // One user less; the last one's page goes to the end of the free list (returns true then), or,
+  // when nobody will want its content again, to the front.
   // CHECKs that the page is in use: a double free would give it to two sequences.
-  bool Release(uint32_t page);
+  bool Release(uint32_t page, bool reuse_first = false);
 
   uint32_t references(uint32_t page) const { return nodes_[page].references; }
   uint32_t n_pages() const { return n_pages_; }
@@ -33,7 +34,7 @@ class BlockPool {
     uint32_t previous = 0, next = 0;  // in the free list, while references == 0
   };
   void Unlink(uint32_t page);
-  void LinkLast(uint32_t page);
+  void LinkAfter(uint32_t page, uint32_t previous);
 
   uint32_t n_pages_;
   uint32_t n_free_ = 0;

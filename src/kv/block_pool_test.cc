@@ -29,6 +29,16 @@ TEST(BlockPool, SharedPageIsFreedByItsLastUser) {
   EXPECT_EQ(pool.n_free(), 2u);
 }
 
+TEST(BlockPool, WorthlessPagesAreReusedFirst) {
+  BlockPool pool(3);
+  const uint32_t kept = pool.Allocate(), worthless = pool.Allocate();
+  pool.Release(kept);
+  pool.Release(worthless, /*reuse_first=*/true);
+  EXPECT_EQ(pool.Allocate(), worthless);
+  EXPECT_EQ(pool.Allocate(), 2u);
+  EXPECT_EQ(pool.Allocate(), kept);
+}
+
 TEST(BlockPool, FreePageCanBeTakenOutOfTheMiddle) {
   BlockPool pool(3);
   pool.AddReference(1);

@@ -162,13 +162,13 @@ void Runner::ExplainNonFinite(const StepPlan& plan, std::span<RunResult> results
     std::optional<Error>& error = results[i].error;
     if (!error || error->kind() != ErrorKind::kNumeric) continue;
     const StepSequence& rows = sequences_[i];
-    const bool here = report.found && report.row >= rows.first_row &&
-                      report.row < rows.first_row + rows.n_rows;
-    error = Error(
-        ErrorKind::kNumeric,
-        fmt::format("the model computed unusable values at position {}{}: {}",
-                    plan.runs[i].first_position + plan.runs[i].n_tokens - 1,
-                    here ? ", first in " + report.where : std::string(), error->message()));
+    const bool here =
+        report.found && report.row >= rows.first_row && report.row < rows.first_row + rows.n_rows;
+    error =
+        Error(ErrorKind::kNumeric,
+              fmt::format("the model computed unusable values at position {}{}: {}",
+                          plan.runs[i].first_position + plan.runs[i].n_tokens - 1,
+                          here ? ", first in " + report.where : std::string(), error->message()));
   }
 }
 

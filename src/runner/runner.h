@@ -20,6 +20,8 @@ class StepExecutor {
   // A failure of one sequence goes into its result; Error is thrown only when the whole step
   // failed (the device).
   virtual void Run(const StepPlan& plan, std::span<RunResult> results) = 0;
+  // Whether the KV of a token depends on the length of its prompt (length-dependent RoPE).
+  virtual bool kv_depends_on_length() const = 0;
 };
 
 // Owns the arrays of a step; nothing is allocated in Run unless logprobs are asked for.
@@ -29,6 +31,7 @@ class Runner : public StepExecutor {
   Runner(Model& model, KvCache& kv, const StepLimits& limits);
 
   void Run(const StepPlan& plan, std::span<RunResult> results) override;
+  bool kv_depends_on_length() const override { return length_dependent_rope_; }
 
   // Watches the steps: `taps` as in Model::Forward; `logits` is called for every run that wants
   // logits, with its last n_logits rows. Both are called by the thread that calls Run.

@@ -62,6 +62,7 @@ Scheduler::Scheduler(const SchedulerLimits& limits, KvManager& kv)
   }
   plan_.runs.reserve(limits.max_sequences);
   running_.reserve(limits.max_sequences);
+  block_tokens_.resize(kv.layout().block_size);
   plan_.fresh_pages.resize(kv.layout().groups.size());
   for (uint32_t g = 0; g < plan_.fresh_pages.size(); ++g) {
     plan_.fresh_pages[g].reserve(kv.pool(g).n_pages());
@@ -107,11 +108,40 @@ bool Scheduler::Cancel(uint64_t id, TimePoint now, std::vector<SequenceEvent>& e
   return cancel_in(running_) || cancel_in(waiting_);
 }
 
+// Gives a sequence its pages, those of a known beginning included; false when there is no room yet.
+bool Scheduler::OpenPages(Sequence& sequence) {
+  const uint32_t key = limits_.kv_depends_on_length ? sequence.prompt_size() : 0;
+  PrefixMatch match;
+  // At least one token must be computed, for its logits; with prompt_logprobs all of them.
+  if (limits_.reuse_prefixes && !sequence.request.prompt_logprobs) {
+    match = kv_.Match(sequence.request.prompt, sequence.prompt_size() - 1, key);
+  }
+  if (!kv_.CanOpen(sequence.max_stored(), match)) {
+    // Borrowed pages of a window come on top of its bound; without them it may still fit.
+    match = {};
+    if (!kv_.CanOpen(sequence.max_stored())) return false;
+  }
+  sequence.pages = kv_.Open(sequence.max_stored(), match);
+  if (limits_.reuse_prefixes) kv_.BeginPublishing(sequence.pages, key);
+  sequence.n_computed = sequence.n_cached = match.n_tokens;
+  return true;
+}
+
+// Lets later texts find the blocks that the last step has filled.
+void Scheduler::PublishBlocks(Sequence& sequence) {
+  const uint32_t block = kv_.layout().block_size;
+  while (kv_.publishes(sequence.pages)) {
+    const uint32_t first = kv_.n_published(sequence.pages) * block;
+    if (sequence.n_computed - first < block) return;
+    for (uint32_t i = 0; i < block; ++i) block_tokens_[i] = sequence.token(first + i);
+    kv_.Publish(sequence.pages, block_tokens_);
+  }
+}
+
 void Scheduler::Admit(TimePoint now) {
   while (!waiting_.empty() && running_.size() < limits_.max_sequences) {
     Sequence& head = *waiting_.front();
-    if (!kv_.CanOpen(head.max_stored())) return;
-    head.pages = kv_.Open(head.max_stored());
+    if (!OpenPages(head)) return;
     head.generated.reserve(head.request.max_tokens);
     head.state = SequenceState::kPrefill;
     head.admitted = now;
@@ -180,6 +210,7 @@ void Scheduler::CommitRun(const PlannedRun& run, RunResult& result, TimePoint no
     return;
   }
   sequence.n_computed += run.n_tokens;
+  PublishBlocks(sequence);
   if (!result.prompt_logprobs.empty()) {
     auto& event = Emit<PromptEvent>(request.id, events);
     event.first_position = run.first_position + 1;

@@ -24,6 +24,10 @@ struct SchedulerLimits {
   uint32_t max_sequences = 64;   // running at once
   uint32_t max_logit_rows = 64;  // per step
   uint64_t max_context = 4096;   // prompt and generated tokens of one sequence
+  bool reuse_prefixes = true;    // KV of earlier texts that begin alike
+  // The values in the KV depend on the prompt's length (RopeTable::length_dependent): then only
+  // prompts of equal length can share them.
+  bool kv_depends_on_length = false;
 };
 
 // Used by one thread.
@@ -62,6 +66,8 @@ class Scheduler {
 
  private:
   void Admit(TimePoint now);
+  bool OpenPages(Sequence& sequence);
+  void PublishBlocks(Sequence& sequence);
   void PlanRun(Sequence& sequence, uint32_t n_tokens, uint32_t n_logits, bool samples);
   void PlanPrompt(Sequence& sequence);
   void CommitRun(const PlannedRun& run, RunResult& result, TimePoint now,
@@ -75,6 +81,7 @@ class Scheduler {
   std::deque<std::unique_ptr<Sequence>> waiting_;   // in order of arrival
   std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
   StepPlan plan_;
+  std::vector<int32_t> block_tokens_;  // scratch
 };
 
 }  // namespace hadal

@@ -146,7 +146,12 @@ TEST(Scheduler, WhatCanNeverFitIsRefusedWithBothNumbers) {
 }
 
 TEST(Scheduler, WaitsForPagesAndNeverOvertakes) {
-  Fixture f({.max_tokens = 64, .max_sequences = 4, .max_logit_rows = 64, .max_context = 1000}, 4);
+  Fixture f({.max_tokens = 64,
+             .max_sequences = 4,
+             .max_logit_rows = 64,
+             .max_context = 1000,
+             .reuse_prefixes = false},
+            4);
   f.scheduler.Add(Make(1, 20, 13), f.now);  // 32 stored: 2 pages
   f.scheduler.Add(Make(2, 40, 5), f.now);   // 3 pages: waits
   f.scheduler.Add(Make(3, 2, 2), f.now);    // would fit, but comes later
@@ -210,6 +215,44 @@ TEST(Scheduler, PromptLogprobsStayWithinTheLogitRows) {
   EXPECT_NE(f.finished(2), nullptr);
 }
 
+TEST(Scheduler, AKnownBeginningIsNotComputedAgain) {
+  Fixture f({.max_tokens = 64, .max_sequences = 4, .max_logit_rows = 64, .max_context = 1000});
+  f.scheduler.Add(Make(1, 40, 12), f.now);
+  while (!f.scheduler.idle()) f.Step();
+  // The same text, its answer and more: 40 + 11 stored tokens are three full pages.
+  SequenceRequest next = Make(2, 40, 2);
+  for (int i = 0; i < 20; ++i) next.prompt.push_back(1);
+  f.scheduler.Add(next, f.now);
+  const StepPlan& plan = f.scheduler.Plan(f.now);
+  EXPECT_EQ(plan.runs[0].first_position, 48u);
+  EXPECT_EQ(plan.runs[0].n_tokens, 12u);
+  EXPECT_EQ(f.kv.usage().used_pages, 4u);
+  std::vector<RunResult> results(1);
+  results[0].token = 1;
+  f.scheduler.Commit(results, f.now, f.events);
+  f.Step();
+  EXPECT_EQ(f.finished(2)->usage.cached_tokens, 48u);
+  // Exactly a known text: its last token is computed all the same.
+  f.scheduler.Add(Make(3, 32, 2), f.now);
+  EXPECT_EQ(f.scheduler.Plan(f.now).runs[0].first_position, 16u);
+}
+
+TEST(Scheduler, LengthDependentKvIsSharedByEqualLengthsOnly) {
+  Fixture f({.max_tokens = 64,
+             .max_sequences = 4,
+             .max_logit_rows = 64,
+             .max_context = 1000,
+             .reuse_prefixes = true,
+             .kv_depends_on_length = true});
+  f.scheduler.Add(Make(1, 40, 2), f.now);
+  while (!f.scheduler.idle()) f.Step();
+  f.scheduler.Add(Make(2, 41, 2), f.now);
+  f.scheduler.Add(Make(3, 40, 2), f.now);
+  while (!f.scheduler.idle()) f.Step();
+  EXPECT_EQ(f.finished(2)->usage.cached_tokens, 0u);
+  EXPECT_EQ(f.finished(3)->usage.cached_tokens, 32u);
+}
+
 // Thousands of steps of random arrivals, cancellations, errors and stops.
 class SchedulerSoak : public testing::TestWithParam<std::vector<uint32_t>> {};
 
@@ -226,7 +269,7 @@ TEST_P(SchedulerSoak, NoLeakNoStarvationNoOverrun) {
   };
   std::map<uint64_t, Expected> open;
   std::vector<SequenceEvent> events;
-  uint64_t next_id = 1, finished = 0, last_admitted = 0;
+  uint64_t next_id = 1, finished = 0, last_admitted = 0, cached = 0;
   TimePoint now{};
   const auto take_events = [&] {
     for (const SequenceEvent& event : events) {
@@ -235,6 +278,8 @@ TEST_P(SchedulerSoak, NoLeakNoStarvationNoOverrun) {
       if (const auto* end = std::get_if<FinishedEvent>(&event.event)) {
         ASSERT_EQ(end->usage.generated_tokens, open[event.sequence_id].generated);
         ASSERT_GE(end->usage.queue_seconds, 0);
+        ASSERT_LT(end->usage.cached_tokens, end->usage.prompt_tokens);
+        cached += end->usage.cached_tokens;
         open.erase(event.sequence_id);
         ++finished;
       }
@@ -265,6 +310,7 @@ TEST_P(SchedulerSoak, NoLeakNoStarvationNoOverrun) {
     for (size_t i = 0; i < results.size(); ++i) {
       const PlannedRun& run = plan.runs[i];
       Expected& expected = open[run.sequence->request.id];
+      if (expected.next_position == 0) expected.next_position = run.sequence->n_cached;
       ASSERT_EQ(run.first_position, expected.next_position);
       ASSERT_EQ(run.sequence->pages.n_tokens(), run.first_position + run.n_tokens);
       expected.next_position += run.n_tokens;
@@ -290,6 +336,7 @@ TEST_P(SchedulerSoak, NoLeakNoStarvationNoOverrun) {
   EXPECT_TRUE(open.empty());
   EXPECT_EQ(finished, next_id - 1);
   EXPECT_GT(finished, 500u);
+  EXPECT_GT(cached, 1000u);
   EXPECT_EQ(kv.usage().used_pages + kv.usage().promised_pages + kv.usage().unused_slots, 0u);
 }
 
