@@ -23,8 +23,8 @@ struct AttentionSplitArgs {
   const std::byte* const* k_tiles = nullptr;  // [n_tiles], layout: spec/kv_layout.h
   const std::byte* const* v_tiles = nullptr;  // [n_tiles]
   uint32_t n_tiles = 0;
-  uint32_t first_token = 0;       // position of the first tile's first token, a multiple of 16
-  const void* queries = nullptr;  // rows of query_stride elements, written by pack_query
+  uint32_t first_token = 0;        // position of the first tile's first token, a multiple of 16
+  const float* queries = nullptr;  // [n_queries][query_stride], zero from the head's end to k_dim
   uint32_t query_stride = 0;
   uint32_t n_queries = 0;
   const uint32_t* begin = nullptr;  // [n_queries]: query i sees the positions [begin[i], end[i])
@@ -32,8 +32,7 @@ struct AttentionSplitArgs {
   uint32_t k_dim = 0;  // of the tile, padding included
   uint32_t v_dim = 0;
   float scale = 0;
-  float* scores = nullptr;   // scratch, [n_queries][kSplitTokens]
-  float* weights = nullptr;  // scratch, as large
+  float* scores = nullptr;  // scratch, [n_queries][kSplitTokens]
   // Out, relative to the split's own maximum: max (-inf where a query sees nothing), sum of
   // e^(score - max), and the values weighted by it, [n_queries][acc_stride].
   float* max = nullptr;
@@ -57,17 +56,12 @@ struct AttentionMergeArgs {
 
 // The kernels for one KV element type.
 struct AttentionTileKernels {
-  // Writes src[0..n) at element `offset` of a query row, in the form that attend_split multiplies.
-  // A row takes 4 bytes per element; what is not written must be zero bytes.
-  void (*pack_query)(const float* src, uint32_t n, void* row, uint32_t offset) = nullptr;
   void (*attend_split)(const AttentionSplitArgs& args) = nullptr;
   // A K tile's first v_dim elements rearranged as a V tile (MLA: the values are part of the keys).
   void (*transpose_tile)(const std::byte* k_tile, uint32_t v_dim, std::byte* v_tile) = nullptr;
   // Puts one token's k or v into its tile as token 0..15, rounded to nearest even.
   void (*store_k)(const float* k, uint32_t dim, uint32_t token, std::byte* tile) = nullptr;
   void (*store_v)(const float* v, uint32_t dim, uint32_t token, std::byte* tile) = nullptr;
-  // Bytes of a query row per element.
-  uint32_t query_bytes = 4;
 };
 
 struct AttentionKernels {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <limits>
 #include <new>
 
@@ -41,7 +40,7 @@ CpuAttention::Sizes CpuAttention::SizesFor(const ModelSpec& spec, const StepLimi
   sizes.acc_stride = RoundUp(v_dim);
   const uint64_t partial = 2 * kMaxQueries + kMaxQueries * sizes.acc_stride;
   const uint64_t values = mla ? uint64_t{kSplitTokens} * v_dim : 0;
-  sizes.thread = kMaxQueries * (sizes.query_stride + 2 * kSplitTokens) + 2 * partial + values;
+  sizes.thread = kMaxQueries * (sizes.query_stride + kSplitTokens) + 2 * partial + values;
   sizes.shared = 4 * static_cast<uint64_t>(pool_->size()) * partial;
   if (mla) {
     const uint64_t row = uint64_t{attention.n_heads} * attention.kv_lora_rank;
@@ -87,9 +86,8 @@ CpuAttention::Scratch CpuAttention::ScratchOf(int thread) const {
     return taken;
   };
   Scratch scratch;
-  scratch.queries = reinterpret_cast<std::byte*>(take(kMaxQueries * sizes_.query_stride));
+  scratch.queries = take(kMaxQueries * sizes_.query_stride);
   scratch.scores = take(kMaxQueries * kSplitTokens);
-  scratch.weights = take(kMaxQueries * kSplitTokens);
   scratch.split = PartialAt(take(PartialFloats(kMaxQueries)), kMaxQueries);
   scratch.state = PartialAt(take(PartialFloats(kMaxQueries)), kMaxQueries);
   scratch.values = reinterpret_cast<std::byte*>(at);
@@ -277,20 +275,18 @@ void CpuAttention::MergeWave(const Problem& problem, uint32_t index, uint32_t fi
   }
 }
 
-void CpuAttention::Pack(const Problem& problem, const Item& item, std::byte* queries) const {
-  const uint64_t row_bytes = sizes_.query_stride * tile_kernels_->query_bytes;
+void CpuAttention::Pack(const Problem& problem, const Item& item, float* queries) const {
   const QueryPart& last = problem.parts[problem.n_parts - 1];
-  const bool padded = last.offset + last.n < problem.kv->layout.k_dim;
   for (uint32_t i = 0; i < item.n_queries(); ++i) {
     const uint32_t row = item.block->first_row + i / item.n_heads - problem.first_row;
     const uint32_t head = item.first_head + i % item.n_heads;
-    std::byte* query = queries + i * row_bytes;
-    if (padded) std::memset(query, 0, row_bytes);
+    float* query = queries + i * sizes_.query_stride;
     for (uint32_t p = 0; p < problem.n_parts; ++p) {
       const QueryPart& part = problem.parts[p];
-      tile_kernels_->pack_query(part.x.row(row) + head * part.head_stride + part.first, part.n,
-                                query, part.offset);
+      std::copy_n(part.x.row(row) + head * part.head_stride + part.first, part.n,
+                  query + part.offset);
     }
+    std::fill(query + last.offset + last.n, query + problem.kv->layout.k_dim, 0.0f);
   }
 }
 
@@ -344,7 +340,6 @@ void CpuAttention::Attend(const Problem& problem, const Item& item, uint32_t spl
   args.v_dim = problem.v_dim;
   args.scale = problem.scale;
   args.scores = scratch.scores;
-  args.weights = scratch.weights;
   args.max = out.max;
   args.sum = out.sum;
   args.acc = out.acc;

@@ -58,7 +58,7 @@ class CpuAttention {
   uint64_t tiles() const { return tiles_; }
 
  private:
-  // Elements [offset, offset + n) of a packed query come from head h's x[row][h * head_stride..).
+  // Elements [offset, offset + n) of a packed query come from x[row][head * head_stride + first..).
   struct QueryPart {
     Tensor x;
     uint32_t head_stride = 0, first = 0, n = 0, offset = 0;
@@ -112,9 +112,8 @@ class CpuAttention {
     uint64_t total = 0;
   };
   struct Scratch {
-    std::byte* queries = nullptr;
+    float* queries = nullptr;
     float* scores = nullptr;
-    float* weights = nullptr;
     Partial split, state;
     std::byte* values = nullptr;
   };
@@ -141,7 +140,7 @@ class CpuAttention {
 
   uint32_t n_items() const { return static_cast<uint32_t>(blocks_.size()) * items_per_block_; }
   Item ItemAt(const Problem& problem, uint32_t index) const;
-  void Pack(const Problem& problem, const Item& item, std::byte* queries) const;
+  void Pack(const Problem& problem, const Item& item, float* queries) const;
   void Attend(const Problem& problem, const Item& item, uint32_t split, const Scratch& scratch,
               const Partial& out, int thread);
   void Start(const Item& item, const Partial& state) const;

@@ -24,10 +24,7 @@ double WorstRow(const AttentionCase& shape, const std::vector<float>& got,
   return worst;
 }
 
-// Where queries and weights are rounded to bf16 too (2^-9 each), the error is of that size.
-double Tolerance(const AttentionCase& shape, IsaLevel level) {
-  return shape.dtype == DType::kBF16 && level == IsaLevel::kAvx512Bf16 ? 2e-2 : 1e-5;
-}
+constexpr double kTolerance = 1e-5;
 
 std::string Describe(const AttentionCase& c, uint32_t tokens) {
   std::ostringstream text;
@@ -88,7 +85,7 @@ TEST_P(AttentionTest, EqualsTheDefinition) {
       const std::vector<float> want = PlainAttention(parity.shape, one[0]);
       const AttentionRun run =
           RunCpuAttention(parity.shape, one, Chunked(parity.tokens, 100), {GetParam(), 2, 3});
-      ASSERT_LT(WorstRow(parity.shape, run.out[0], want), Tolerance(parity.shape, GetParam()))
+      ASSERT_LT(WorstRow(parity.shape, run.out[0], want), kTolerance)
           << Describe(parity.shape, parity.tokens);
     }
   }
@@ -149,17 +146,17 @@ TEST_P(AttentionTest, BitsDoNotDependOnTheBatchMla) {
   ExpectSameBits(Mla(70, 16, 8, 8, 4, 100), 280, GetParam());
 }
 
-// A long decode on two threads goes by waves; the state of an item must survive from one to the
-// next. 1 head of few dimensions has many slots, MLA with many heads few.
+// A long decode on two threads goes by waves (of 8 splits here); the state of an item must survive
+// from one to the next.
 TEST_P(AttentionTest, WavesOfPartialResults) {
-  AttentionCase shape = Mla(64, 32, 8, 8, 4);
-  const uint32_t tokens = 256 * 20 + 3;
+  const AttentionCase shape = Mla(64, 16, 4, 8, 4);
+  const uint32_t tokens = 256 * 9 + 3;
   const std::vector<TestSequence> one = {TestSequence(shape, tokens, 5)};
-  const std::vector<StepPlan> plan = {{{0, 4000}}, {{0, tokens - 4003}}, {{0, 1}}, {{0, 2}}};
+  const std::vector<StepPlan> plan = {{{0, 1500}}, {{0, tokens - 1503}}, {{0, 1}}, {{0, 2}}};
   const std::vector<float> single = RunCpuAttention(shape, one, plan, {GetParam(), 1, 1}).out[0];
   const AttentionRun waves = RunCpuAttention(shape, one, plan, {GetParam(), 2, 2});
   EXPECT_EQ(waves.out[0], single);
-  EXPECT_GT(waves.jobs, 10u);
+  EXPECT_GE(waves.jobs, 8u);
 }
 
 TEST_P(AttentionTest, VisitsNoTileInVain) {
