@@ -89,7 +89,6 @@ class Bpe : public Model {
   PieceTable units_;                   // characters to units; ids: see unit_ids_
   std::vector<int32_t> unit_ids_;      // unit -> id; ids >= pieces_.size(): no token of its own
   std::array<int32_t, 256> byte_ids_;  // byte-level: of each byte; else of <0x..>; -1: none
-  bool has_all_bytes_ = false;
   bool may_cut_ = false;
 };
 

@@ -44,11 +44,11 @@ void ReadTokens(const Vocabulary& vocabulary, TokenizerParts* parts) {
     }
     parts->pieces->Add(piece, id);
     const int32_t type = TypeOf(vocabulary, id);
-    if (type != kControl && type != kUserDefined) continue;
+    if (type != kControl && type != kUserDefined && type != kUnknown) continue;
     AddedToken token;
     token.content = piece;
     token.id = id;
-    token.special = type == kControl;
+    token.special = type != kUserDefined;
     parts->added_tokens.push_back(std::move(token));
   }
 }

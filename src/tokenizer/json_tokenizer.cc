@@ -267,6 +267,13 @@ void ReadConfig(const Vocabulary& vocabulary, TokenizerParts* parts) {
   const Json* name = FindMember(config, "tokenizer_class");
   const bool is_llama =
       name != nullptr && (*name == "LlamaTokenizerFast" || *name == "LlamaTokenizer");
+  // The class's own defaults.
+  if (is_llama && !config.contains("bos_token") && parts->bos_id < 0) {
+    parts->bos_id = TokenIdIn(*parts, "<s>");
+  }
+  if (is_llama && !config.contains("eos_token") && parts->eos_id < 0) {
+    parts->eos_id = TokenIdIn(*parts, "</s>");
+  }
   ApplyFlag(config, "add_bos_token", true, is_llama, parts->bos_id, &parts->prefix);
   ApplyFlag(config, "add_eos_token", false, is_llama, parts->eos_id, &parts->suffix);
   if (!config.contains("bos_token") && parts->bos_id < 0 && !parts->prefix.empty()) {

@@ -1,5 +1,6 @@
 // Regular expressions of tokenizers. They are written for Oniguruma (Ruby syntax, UTF-8) and run
-// on PCRE2 with its JIT.
+// on PCRE2 with its JIT. Character properties are those of PCRE2's Unicode version (14 in 10.42):
+// letters that were assigned later belong to no class.
 #pragma once
 
 #include <memory>

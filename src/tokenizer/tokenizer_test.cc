@@ -192,7 +192,8 @@ TEST(Tokenizer, UserTextNeverBecomesAnAddedToken) {
   EXPECT_EQ(encode({{4, 4}, {10, 13}}), free);
   const Ids all = encode({{0, text.size()}});
   EXPECT_FALSE(has(all, bos) || has(all, think));
-  EXPECT_EQ(all, tokenizer.Encode(text, {.add_bos = false, .parse_special = false, .data_ranges = {}}));
+  EXPECT_EQ(all,
+            tokenizer.Encode(text, {.add_bos = false, .parse_special = false, .data_ranges = {}}));
   EXPECT_EQ(tokenizer.Decode(all), text);
   // Ordinary tokens cross the border.
   EXPECT_EQ(tokenizer.Encode("abc", {.data_ranges = std::vector<ByteRange>{{1, 2}}}),
@@ -225,6 +226,7 @@ TEST(Tokenizer, ConfigDecidesOnBosAsTransformersDoes) {
   EXPECT_EQ(ids(R"({"bos_token": "<s>", "add_bos_token": true})"), 2u);
   EXPECT_EQ(ids(R"({"bos_token": {"content": "<s>"}, "tokenizer_class": "LlamaTokenizerFast"})"),
             2u);
+  EXPECT_EQ(ids(R"({"tokenizer_class": "LlamaTokenizer"})"), 2u);  // <s> by default
   EXPECT_EQ(ids(R"({"bos_token": "<s>", "tokenizer_class": "LlamaTokenizerFast",
                     "add_bos_token": false})"),
             1u);

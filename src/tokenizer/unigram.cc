@@ -90,7 +90,6 @@ void Unigram::Encode(std::string_view piece, ModelScratch* scratch,
                      std::vector<ModelToken>* out) const {
   std::vector<ModelScratch::PathNode>& path = scratch->path;
   FindPath(piece, &path);
-  // Turn the links round: next[start] = end, kept in the nodes' own `start`.
   auto end = static_cast<uint32_t>(piece.size());
   std::vector<ModelToken> reversed;
   while (end > 0) {
