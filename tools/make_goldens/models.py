@@ -89,8 +89,9 @@ class Weights(dict):
             self.norm(p + "self_attn.q_norm", dim)
             self.norm(p + "self_attn.k_norm", dim)
         experts = c.get("num_experts") or c.get("n_routed_experts")
-        first = c.get("first_k_dense_replace", 0)
-        if not experts or int(p.split(".")[2]) < first:
+        index = int(p.split(".")[2])
+        dense = index < c.get("first_k_dense_replace", 0) or index in c.get("mlp_only_layers", [])
+        if not experts or dense:
             self.mlp(p + "mlp.", c["intermediate_size"])
             return
         self.matrix(p + "mlp.gate", experts, hidden, 2)
@@ -128,8 +129,9 @@ def crosscheck(folder, golden, model):
     """Relative L2 of transformers' logits (float32) to the reference's, short and long."""
     import torch
     import transformers
-    peer = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32,
-                                                             attn_implementation="eager")
+    peer, report = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+    assert not report["missing_keys"] and not report["unexpected_keys"], report
     errors = []
     for ids in (golden["prompt_ids"], golden["long"]["prompt_ids"]):
         with torch.no_grad():
