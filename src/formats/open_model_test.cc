@@ -7,7 +7,9 @@
 #include "formats/gguf.h"
 #include "formats/gguf_writer.h"
 #include "formats/quant_parts.h"
+#include "formats/safetensors.h"
 #include "formats/testing.h"
+#include "quant/blocks.h"
 
 namespace hadal {
 namespace {
@@ -242,6 +244,77 @@ TEST(OpenModel, ChatTemplates) {
   temp.Write("tokenizer_config.json", R"({"chat_template":[{"name":"tool","template":"T"}]})");
   EXPECT_NE(Message(chat_template).find("'chat_template' is neither a string nor a list with"),
             std::string::npos);
+}
+
+// A safetensors file made part by part.
+class SafetensorsFile {
+ public:
+  void Add(const std::string& name, const char* type, const Json& shape, std::string_view data) {
+    header_[name] = {{"dtype", type},
+                     {"shape", shape},
+                     {"data_offsets", {data_.size(), data_.size() + data.size()}}};
+    data_ += data;
+  }
+  std::string Text() const {
+    const std::string header = header_.dump();
+    return Bytes().U64(header.size()).Raw(header).Raw(data_).text();
+  }
+
+ private:
+  Json header_ = Json::object();
+  std::string data_;
+};
+
+// qwen2_tied with its matrices as int4 of zeros; `gptq` also gets biases that Qwen2 does not have,
+// as GPTQ's tools write them.
+std::string Int4Model(bool gptq) {
+  const MappedFile source(Models() / "qwen2_tied" / "model.safetensors");
+  SafetensorsFile file;
+  for (const TensorView& view : ParseSafetensors(source.bytes(), "m")) {
+    if (!view.name.ends_with("_proj.weight")) {
+      file.Add(view.name, "F32", view.shape,
+               {reinterpret_cast<const char*>(view.data.data()), view.data.size()});
+      continue;
+    }
+    const std::string stem = view.name.substr(0, view.name.size() - 7);
+    const uint64_t out = view.shape[0];
+    const uint64_t in = view.shape[1];
+    const std::string zeros(in * out * 4, '\0');
+    const auto bytes = [&](uint64_t n) { return std::string_view(zeros).substr(0, n); };
+    const Json packed = gptq ? Json{in / 8, out} : Json{in, out / 8};
+    file.Add(stem + ".qweight", "I32", packed, bytes(in * out / 2));
+    file.Add(stem + ".qzeros", "I32", {in / 8, out / 8}, bytes(in / 8 * out / 2));
+    file.Add(stem + ".scales", "F16", {in / 8, out}, bytes(in / 8 * out * 2));
+    if (!gptq) continue;
+    std::string index;
+    for (uint64_t i = 0; i < in; ++i) {
+      index += Bytes().U32(static_cast<uint32_t>(i / 8)).text();
+    }
+    file.Add(stem + ".g_idx", "I32", {in}, index);
+    if (stem.ends_with("o_proj")) file.Add(stem + ".bias", "F32", {out}, bytes(out * 4));
+  }
+  return file.Text();
+}
+
+TEST(OpenModel, Int4FoldersHaveLogicalShapes) {
+  for (const bool gptq : {false, true}) {
+    const TempFolder temp;
+    temp.CopyFrom(Models() / "qwen2_tied");
+    temp.Write("model.safetensors", Int4Model(gptq));
+    Json quantization = {{"quant_method", gptq ? "gptq" : "awq"}, {"bits", 4}, {"group_size", 8}};
+    Json config = Config(temp);
+    config["quantization_config"] = quantization;
+    temp.Write("config.json", config.dump());
+    const Checkpoint model = Checkpoint::Open(temp.path());
+    const TensorView& k = model.tensor("layers.1.k");
+    EXPECT_EQ(k.dtype, gptq ? DType::kGptq4 : DType::kAwq4);
+    EXPECT_EQ(k.shape, (std::vector<uint64_t>{16, 48}));
+    EXPECT_EQ(k.group_size, 8u);
+    EXPECT_NO_THROW(CheckTensorParts(k));
+    EXPECT_EQ(model.tensor("layers.0.q.bias").dtype, DType::kF32);
+    EXPECT_EQ(model.find("layers.0.o.bias") != nullptr, gptq);
+    EXPECT_EQ(model.tensor("embed").dtype, DType::kF32);
+  }
 }
 
 // A GPTQ matrix of 64 inputs and 8 outputs in two groups.

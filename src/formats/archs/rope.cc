@@ -165,6 +165,31 @@ void ReadGgufYarn(const ConfigReader& meta, const RopeReading& how, RopeSpec& ro
   }
 }
 
+void ReadGgufLinear(const ConfigReader& meta, std::optional<double> factor,
+                    std::optional<double> linear, RopeSpec& rope) {
+  if (factor && linear && *factor != *linear) {
+    meta.Bad("rope.scale_linear", "is {}, but rope.scaling.factor is {}", *linear, *factor);
+  }
+  if (!factor && !linear) meta.Bad("rope.scaling.factor", "is missing");
+  rope.factor = factor ? *factor : *linear;
+  if (rope.factor < 1) meta.Bad("rope.scaling.factor", "is {}, below 1", rope.factor);
+  if (rope.factor != 1) rope.scaling = RopeScaling::kLinear;
+}
+
+void ReadGgufLongRope(const GgufInput& input, RopeSpec& rope) {
+  const ConfigReader& meta = input.metadata;
+  rope.scaling = RopeScaling::kLongRope;
+  rope.original_context = meta.Tokens("rope.scaling.original_context_length");
+  rope.attention_factor = meta.OptionalPositive("rope.scaling.attn_factor").value_or(0.0);
+  rope.short_factors = FactorTensor(input, "rope_factors_short.weight", rope.dim);
+  rope.long_factors = FactorTensor(input, "rope_factors_long.weight", rope.dim);
+  if (rope.short_factors.empty() || rope.long_factors.empty()) {
+    meta.Bad("rope.scaling.type",
+             "is 'longrope', but the tensors rope_factors_short.weight and "
+             "rope_factors_long.weight are not there");
+  }
+}
+
 // Bounds what RopeTable allocates; its own checks do the rest.
 void CheckDim(const std::string& source, uint32_t dim) {
   if (dim > 65536) {
@@ -215,24 +240,9 @@ RopeSpec RopeFromGguf(const GgufInput& input, const RopeReading& how) {
   if (type == "yarn") {
     ReadGgufYarn(meta, how, rope);
   } else if (type == "linear") {
-    if (factor && linear && *factor != *linear) {
-      meta.Bad("rope.scale_linear", "is {}, but rope.scaling.factor is {}", *linear, *factor);
-    }
-    if (!factor && !linear) meta.Bad("rope.scaling.factor", "is missing");
-    rope.factor = factor ? *factor : *linear;
-    if (rope.factor < 1) meta.Bad("rope.scaling.factor", "is {}, below 1", rope.factor);
-    if (rope.factor != 1) rope.scaling = RopeScaling::kLinear;
+    ReadGgufLinear(meta, factor, linear, rope);
   } else if (type == "longrope") {
-    rope.scaling = RopeScaling::kLongRope;
-    rope.original_context = meta.Tokens("rope.scaling.original_context_length");
-    rope.attention_factor = meta.OptionalPositive("rope.scaling.attn_factor").value_or(0.0);
-    rope.short_factors = FactorTensor(input, "rope_factors_short.weight", how.dim);
-    rope.long_factors = FactorTensor(input, "rope_factors_long.weight", how.dim);
-    if (rope.short_factors.empty() || rope.long_factors.empty()) {
-      meta.Bad("rope.scaling.type",
-               "is 'longrope', but the tensors rope_factors_short.weight and "
-               "rope_factors_long.weight are not there");
-    }
+    ReadGgufLongRope(input, rope);
   } else if (type != "none") {
     meta.Unsupported("rope.scaling.type", "is '{}'; supported are none, linear, yarn and longrope",
                      type);
