@@ -1,47 +1,13 @@
 // The whole way from token ids to token ids, with real tiny models and values computed elsewhere.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-
 #include "base/error.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
-#include "engine/engine.h"
-#include "formats/checkpoint.h"
+#include "engine/engine_test_stack.h"
 
 namespace hadal {
 namespace {
-
-const std::filesystem::path kModels = HADAL_SOURCE_DIR "/tests/data/models";
-
-struct Stack {
-  Stack(const std::string& name, const StepLimits& step_limits, uint32_t n_pages)
-      : checkpoint(Checkpoint::Open(kModels / name)),
-        backend(MakeRefBackend()),
-        model(Model::Load(checkpoint, *backend, {})),
-        limits(step_limits),
-        kv(AllocateKvCache(*backend, MakeKvLayout(checkpoint.spec(), DType::kF32, 16), n_pages)),
-        pages(kv.layout, std::vector<uint32_t>(kv.layout.groups.size(), n_pages),
-              limits.max_tokens) {
-    model.Reserve(limits);
-    runner.emplace(model, kv, limits);
-    EngineOptions options;
-    options.limits = {limits.max_tokens, limits.max_sequences, limits.max_logit_rows,
-                      limits.max_context};
-    options.vocab = checkpoint.spec().vocab;
-    engine.emplace(options, pages, *runner);
-  }
-
-  Checkpoint checkpoint;
-  std::unique_ptr<Backend> backend;
-  Model model;
-  StepLimits limits;
-  KvCache kv;
-  KvManager pages;
-  std::optional<Runner> runner;
-  std::optional<Engine> engine;
-};
 
 Request Greedy(const Json& golden) {
   Request request;
@@ -92,7 +58,7 @@ class EngineModel : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(EngineModel, GreedyTokensAreTheGoldenOnes) {
-  Stack stack(GetParam(),
+  Stack stack(kModels / GetParam(),
               {.max_tokens = 17, .max_sequences = 4, .max_logit_rows = 17, .max_context = 256}, 32);
   EXPECT_EQ(Wait(stack.engine->Submit(Greedy(golden_))).tokens,
             golden_["greedy_ids"].get<std::vector<int32_t>>());
@@ -116,7 +82,7 @@ TEST(EnginePrefix, EarlierTurnsAreReusedBitForBit) {
     const auto text = golden["long"]["prompt_ids"].get<std::vector<int32_t>>();
     const StepLimits limits{
         .max_tokens = 48, .max_sequences = 2, .max_logit_rows = 48, .max_context = 256};
-    Stack chat(name, limits, 16);
+    Stack chat(kModels / name, limits, 16);
     std::vector<int32_t> history;
     for (size_t turn = 0; turn < 3; ++turn) {
       const auto more = text.begin() + static_cast<std::ptrdiff_t>(turn * 40);
@@ -127,7 +93,7 @@ TEST(EnginePrefix, EarlierTurnsAreReusedBitForBit) {
       request.sampling.temperature = 0.7f;
       request.sampling.seed = 3;
       request.sampling.logprobs = 0;
-      Stack fresh(name, limits, 16);
+      Stack fresh(kModels / name, limits, 16);
       const Answer expected = Wait(fresh.engine->Submit(request));
       const Answer answer = Wait(chat.engine->Submit(request));
       EXPECT_EQ(answer, expected) << "turn " << turn;
@@ -167,11 +133,12 @@ TEST(EngineBatch, ManyAtOnceAreEachAsAlone) {
       request.prompt_logprobs = i % 2 == 0;
       requests.push_back(request);
     }
-    Stack alone(name,
+    Stack alone(kModels / name,
                 {.max_tokens = 128, .max_sequences = 1, .max_logit_rows = 128, .max_context = 256},
                 16);
-    Stack together(
-        name, {.max_tokens = 13, .max_sequences = 6, .max_logit_rows = 13, .max_context = 256}, 16);
+    Stack together(kModels / name,
+                   {.max_tokens = 13, .max_sequences = 6, .max_logit_rows = 13, .max_context = 256},
+                   16);
     std::vector<RequestHandle> handles;
     for (const Request& request : requests) handles.push_back(together.engine->Submit(request));
     for (size_t i = 0; i < requests.size(); ++i) {
