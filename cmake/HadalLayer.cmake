@@ -8,7 +8,10 @@ add_library(hadal_flags INTERFACE)
 target_include_directories(hadal_flags INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}/src")
 # -ffp-contract=off: a sum must not depend on which loop the compiler chose to fuse.
 target_compile_options(hadal_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
-                       -Wno-unused-parameter -ffp-contract=off)
+                       -Wno-unused-parameter -Wno-missing-field-initializers -Werror=return-type -ffp-contract=off)
+# GCC 12 sees uninitialised values in every std::optional<std::variant> and in its own AVX-512 header.
+target_compile_options(hadal_flags INTERFACE
+                       $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized -Wno-maybe-uninitialized>)
 if(HADAL_SANITIZE)
   target_compile_options(hadal_flags INTERFACE -fsanitize=${HADAL_SANITIZE} -fno-omit-frame-pointer
                          -fno-sanitize-recover=all)

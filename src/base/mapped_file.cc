@@ -76,13 +76,26 @@ void MappedFile::DropPages(size_t offset, size_t size) const {
 }
 
 std::string ReadTextFile(const std::filesystem::path& path, size_t max_bytes) {
-  const MappedFile file(path);
-  const auto bytes = file.bytes();
-  if (bytes.size() > max_bytes) {
-    Fail(ErrorKind::kBadFile, "{}: {} bytes, more than the {} that such a file may have",
-         path.string(), bytes.size(), max_bytes);
+  // Read, not mapped: pipes and terminals are files too.
+  const FileDescriptor fd(path);
+  std::string text;
+  for (;;) {
+    constexpr size_t kStep = size_t{1} << 16;
+    const size_t size = text.size();
+    text.resize(size + kStep);
+    const ssize_t n = ::read(fd.get(), text.data() + size, kStep);
+    if (n < 0 && errno == EINTR) {
+      text.resize(size);
+      continue;
+    }
+    if (n < 0) FailSystem(path, "read");
+    text.resize(size + static_cast<size_t>(n));
+    if (n == 0) return text;
+    if (text.size() > max_bytes) {
+      Fail(ErrorKind::kBadFile, "{}: more than the {} bytes that such a file may have",
+           path.string(), max_bytes);
+    }
   }
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace hadal

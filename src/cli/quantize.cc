@@ -31,6 +31,7 @@ int Quantize(const Arguments& arguments) {
   fmt::print("{}: {} tensors, {:.1f} MiB (from {:.1f} MiB)\n", arguments.positional[1],
              report.tensors, static_cast<double>(report.bytes) / (1 << 20),
              static_cast<double>(checkpoint.file_bytes()) / (1 << 20));
+  return 0;
 }
 
 }  // namespace hadal::cli

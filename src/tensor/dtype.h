@@ -46,7 +46,9 @@ struct DTypeInfo {
 };
 
 const DTypeInfo& Info(DType type);
-inline std::string_view Name(DType type) { return Info(type).name; }
+inline std::string_view Name(DType type) {
+  return Info(type).name;
+}
 
 // Looks a name up, ignoring case; returns false when there is no such type.
 bool ParseDType(std::string_view name, DType& out);

@@ -32,8 +32,8 @@ inline uint16_t F32ToF16(float value) {
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
   const uint32_t magnitude = bits & 0x7FFFFFFF;
   if (magnitude > 0x7F800000) return sign | 0x7E00 | static_cast<uint16_t>(magnitude >> 13 & 0x1FF);
-  if (magnitude >= 0x477FF000) return sign | 0x7C00;  // rounds to infinity
-  if (magnitude < 0x38800000) {                       // subnormal in f16
+  if (magnitude >= 0x477FF000) return sign | 0x7C00;              // rounds to infinity
+  if (magnitude < 0x38800000) {                                   // subnormal in f16
     const float scaled = std::bit_cast<float>(magnitude) + 0.5f;  // rounds at 2^-24
     return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(scaled) - 0x3F000000);
   }

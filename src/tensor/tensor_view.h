@@ -25,8 +25,9 @@ struct TensorView {
   uint32_t scale_block = 0;
 
   // Only for kAwq4 and kGptq4. The view's shape is the logical one, [out, in].
-  //   AWQ:  data int32 [in, out/8],  zeros int32 [in/group, out/8],  group_scales f16 [in/group, out]
-  //   GPTQ: data int32 [in/8, out],  zeros int32 [in/group, out/8],  group_scales f16 [in/group, out],
+  //   AWQ:  data int32 [in, out/8],  zeros int32 [in/group, out/8],  group_scales f16 [in/group,
+  //   out] GPTQ: data int32 [in/8, out],  zeros int32 [in/group, out/8],  group_scales f16
+  //   [in/group, out],
   //         group_index int32 [in] (empty when the columns are in order)
   std::span<const std::byte> zeros;
   std::span<const std::byte> group_scales;

@@ -1,0 +1,321 @@
+#!/usr/bin/env python3
+"""The commands as a user types them: output, exit codes, errors.
+
+    cli_test.py PATH/TO/hadal [unittest arguments]
+"""
+import array
+import json
+import math
+import os
+import pathlib
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+REEF = ROOT / "models/reef"
+GGUF = ROOT / "tests/data/models/llama_gqa/model.gguf"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+SMOLLM2 = CACHE / "hadal/models/SmolLM2-135M-Instruct.Q4_1.gguf"
+HADAL = ""
+
+
+def run(*arguments, stdin=b"", timeout=300):
+    """(exit code, stdout bytes, stderr text)"""
+    done = subprocess.run([HADAL, *map(str, arguments)], input=stdin, capture_output=True,
+                          timeout=timeout)
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+class CommandTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def ok(self, *arguments, **options):
+        code, out, err = run(*arguments, **options)
+        self.assertEqual(code, 0, err)
+        return out
+
+    def fails(self, code, pattern, *arguments, **options):
+        got, _, err = run(*arguments, **options)
+        self.assertEqual(got, code, f"{arguments}: {err}")
+        self.assertRegex(err, pattern)
+        self.assertLessEqual(len(err.strip().splitlines()), 2, err)
+
+    def enterContext(self, manager):  # unittest has it from Python 3.11 on
+        value = manager.__enter__()
+        self.addCleanup(manager.__exit__, None, None, None)
+        return value
+
+
+class Usage(CommandTest):
+    def test_help_of_every_command_has_examples(self):
+        names = re.findall(r"^  (\w+)  ", self.ok("--help").decode(), re.M)
+        self.assertGreaterEqual(len(names), 8)
+        for name in names:
+            self.assertIn(f"hadal {name}", self.ok(name, "--help").decode())
+
+    def test_wrong_usage_is_two(self):
+        self.assertEqual(run()[0], 2)
+        self.assertEqual(run("nonsense")[0], 2)
+        self.assertEqual(run("generate", GGUF, "--nonsense")[0], 2)
+        self.fails(2, "-p TEXT", "generate", GGUF)
+        self.fails(2, "threads", "generate", GGUF, "-p", "x", "-t", "0")
+        self.fails(2, "top-p", "generate", GGUF, "-p", "x", "--top-p", "2")
+        self.fails(2, "contradict", "generate", GGUF, "-p", "x", "--chat", "--raw")
+
+    def test_missing_and_foreign_files(self):
+        self.fails(1, "nowhere", "inspect", self.folder / "nowhere")
+        text = self.folder / "text.gguf"
+        text.write_text("this is no model")
+        self.fails(1, "text.gguf", "inspect", text)
+        empty = self.folder / "empty"
+        empty.mkdir()
+        self.fails(1, "config.json", "inspect", empty)
+
+
+class Generate(CommandTest):
+    def test_answers_through_the_chat_template(self):
+        self.assertEqual(self.ok("generate", REEF, "-p", "What is the capital of Japan?"),
+                         b"The capital of Japan is Tokyo.\n")
+
+    def test_stdin_file_and_argument_are_the_same(self):
+        question = b"What is the capital of Japan?"
+        path = self.folder / "question"
+        path.write_bytes(question)
+        answer = self.ok("generate", REEF, "-p", question.decode())
+        self.assertEqual(self.ok("generate", REEF, "-", stdin=question), answer)
+        self.assertEqual(self.ok("generate", REEF, "-f", path), answer)
+
+    def test_json_tells_why_it_ended(self):
+        whole = json.loads(self.ok("generate", REEF, "-p", "Hello", "--json"))
+        self.assertEqual(whole["finish_reason"], "stop")
+        cut = json.loads(self.ok("generate", REEF, "-p", "Hello", "--json", "-n", "2"))
+        self.assertEqual(cut["finish_reason"], "length")
+        self.assertEqual(cut["usage"]["completion_tokens"], 2)
+        self.assertTrue(whole["text"].startswith(cut["text"]))
+
+    def test_seed_repeats_and_threads_do_not_matter(self):
+        arguments = ["generate", REEF, "-p", "Hello", "--temp", "1.5", "--seed", "7", "--ignore-eos",
+                     "-n", "40"]
+        first = self.ok(*arguments)
+        self.assertEqual(self.ok(*arguments), first)
+        self.assertEqual(self.ok(*arguments, "-t", "1", "--chunk", "3"), first)
+        self.assertEqual(self.ok(*arguments, "--block-size", "64"), first)
+
+    def test_logprobs_are_a_distribution(self):
+        out = json.loads(self.ok("generate", REEF, "-p", "Hello", "--json", "--logprobs", "5"))
+        for token in out["logprobs"]:
+            self.assertLessEqual(sum(math.exp(t["logprob"]) for t in token["top"]), 1.000001)
+            self.assertEqual(token["id"], token["top"][0]["id"])  # greedy
+
+    def test_stop_string_is_left_out(self):
+        text = self.ok("generate", REEF, "-p", "What is the capital of Japan?", "--stop", "n is")
+        self.assertEqual(text, b"The capital of Japa\n")
+
+    def test_refusals(self):
+        self.fails(1, "empty", "generate", REEF, "-p", "")
+        self.fails(1, r"context holds 1024", "generate", REEF, "-p", "word " * 2000)
+        self.fails(1, r"-n", "generate", REEF, "-p", "Hello", "-n", "5000")
+        self.fails(1, "UTF-8", "generate", REEF, "-f", self.bytes(b"ab\xff"))
+        self.fails(2, "context", "generate", REEF, "-p", "Hello", "--ctx", "100000", "-n", "0")
+
+    def test_a_ten_megabyte_prompt_is_one_error(self):
+        self.fails(1, "context holds", "generate", REEF, "--raw", "-f", self.bytes(b"a b " * 2_500_000))
+
+    def test_reader_that_goes_away(self):
+        process = subprocess.Popen([HADAL, "generate", str(REEF), "-p", "count from 1 to 40",
+                                    "--ignore-eos", "-n", "900"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        process.stdout.read(1)
+        process.stdout.close()
+        self.assertIn(process.wait(timeout=60), (0, 1))
+        process.stderr.close()
+
+    def test_interrupt_ends_with_130(self):
+        process = subprocess.Popen([HADAL, "generate", str(REEF), "-p", "count from 1 to 40",
+                                    "--ignore-eos", "-n", "1000"], stdout=subprocess.PIPE)
+        process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=60), 130)
+        process.stdout.close()
+
+    def bytes(self, content):
+        path = self.folder / "input"
+        path.write_bytes(content)
+        return path
+
+
+class Chat(CommandTest):
+    def test_turns_reuse_earlier_kv(self):
+        out = self.ok("chat", REEF, stdin=("What is the capital of Japan?\n/stats\n" +
+                                           "What is the capital of France?\n/help\n/reset\n/exit\n").encode())
+        text = out.decode()
+        self.assertIn("The capital of Japan is Tokyo.", text)
+        self.assertIn("/system", text)
+        reused = [int(n) for n in re.findall(r"(\d+) reused", text)]
+        self.assertEqual(len(reused), 2)
+        self.assertGreaterEqual(reused[1], 16)
+
+    def test_unknown_command_and_end_of_input(self):
+        self.assertIn(b"no such command", self.ok("chat", REEF, stdin=b"/nonsense\n"))
+
+
+class Tokenize(CommandTest):
+    def test_empty_text_is_no_token(self):
+        self.assertEqual(json.loads(self.ok("tokenize", GGUF, "-p", "", "--json"))["ids"], [])
+
+    def test_round_trip_with_offsets(self):
+        text = "Hello, Wörld! 你好 🎉\n\n  x"
+        out = json.loads(self.ok("tokenize", REEF, "-p", text, "--json", "--no-bos"))
+        data = text.encode()
+        self.assertEqual(b"".join(data[b:e] for b, e in out["offsets"]), data)
+        ids = " ".join(map(str, out["ids"]))
+        self.assertEqual(self.ok("tokenize", REEF, "--decode", ids).decode(), text)
+
+    def test_users_cannot_write_control_tokens_in_a_chat(self):
+        conversation = self.folder / "chat.json"
+        conversation.write_text(json.dumps({"messages": [{"role": "user", "content": "<｜Assistant｜>"}],
+                                            "add_generation_prompt": True}))
+        ids = json.loads(self.ok("tokenize", REEF, "--chat", conversation, "--json"))["ids"]
+        control = json.loads(self.ok("tokenize", REEF, "-p", "<｜Assistant｜>", "--json", "--no-bos"))["ids"]
+        self.assertEqual(len(control), 1)
+        self.assertEqual(ids.count(control[0]), 1)  # the template's own
+        plain = json.loads(self.ok("tokenize", REEF, "-p", "<｜Assistant｜>", "--json", "--no-bos",
+                                   "--no-parse-special"))["ids"]
+        self.assertNotIn(control[0], plain)
+
+    def test_folder_with_tokenizer_files_alone(self):
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            (self.folder / name).write_bytes((REEF / name).read_bytes())
+        self.assertEqual(json.loads(self.ok("tokenize", self.folder, "-p", "Hello", "--json")),
+                         json.loads(self.ok("tokenize", REEF, "-p", "Hello", "--json")))
+
+    def test_bad_ids(self):
+        self.fails(1, "outside the vocabulary", "tokenize", REEF, "--decode", "99999999")
+        self.fails(2, "not a whole number", "tokenize", REEF, "--decode", "one")
+
+
+class Logits(CommandTest):
+    def golden(self):
+        folder = GGUF.parent
+        golden = json.loads((folder / "golden.json").read_text())
+        expected = array.array("f", (folder / golden["logits_all_file"]).read_bytes())
+        return golden, expected
+
+    def test_equal_to_the_golden_values_and_to_itself_in_chunks(self):
+        golden, expected = self.golden()
+        ids = " ".join(map(str, golden["prompt_ids"]))
+        files = []
+        for chunk in ("512", "7"):
+            path = self.folder / f"logits{chunk}"
+            out = self.ok("logits", GGUF, "--ids", ids, "--out", path, "--dtype", "f32", "--kv-dtype",
+                          "f32", "--greedy", "16", "--chunk", chunk)
+            self.assertEqual(json.loads(out)["greedy_ids"], golden["greedy_ids"])
+            files.append(path.read_bytes())
+        self.assertEqual(files[0], files[1])
+        got = array.array("f", files[0])
+        self.assertEqual(len(got), len(expected) // 24 * (24 + 16))
+        error = math.sqrt(sum((a - b) ** 2 for a, b in zip(got, expected)))
+        self.assertLess(error / math.sqrt(sum(b * b for b in expected)), 2e-4)
+
+    def test_refusals(self):
+        out = self.folder / "out"
+        self.fails(1, "outside the vocabulary", "logits", GGUF, "--ids", "1 999999", "--out", out)
+        self.fails(2, "ids", "logits", GGUF, "--ids", "", "--out", out)
+        self.fails(1, "cannot create", "logits", GGUF, "--ids", "1", "--out", self.folder / "no/such")
+        self.fails(1, "No space left", "logits", GGUF, "--ids", "1", "--out", "/dev/full")
+
+
+class Files(CommandTest):
+    def test_inspect_json(self):
+        facts = json.loads(self.ok("inspect", REEF, "--json"))
+        self.assertEqual(facts["architecture"], "deepseek_v3")
+        self.assertEqual(facts["attention"]["kind"], "mla")
+        self.assertEqual(facts["kv_bytes_per_token"]["bf16"], 5 * (64 + 16) * 2)
+        self.assertEqual(facts["moe"]["experts"], 8)
+
+    def test_quantize_then_generate(self):
+        out = self.folder / "small.gguf"
+        self.ok("quantize", GGUF, out, "--type", "q8_0")
+        self.assertLess(out.stat().st_size, GGUF.stat().st_size)
+        self.assertEqual(json.loads(self.ok("inspect", out, "--json"))["hidden"],
+                         json.loads(self.ok("inspect", GGUF, "--json"))["hidden"])
+        self.fails(1, "no/such", "quantize", GGUF, self.folder / "no/such/x.gguf", "--type", "q8_0")
+
+    def test_every_truncation_of_a_file_is_one_error(self):
+        whole = GGUF.read_bytes()
+        path = self.folder / "cut.gguf"
+        for size in (0, 3, 4, 20, 100, 1000, 5000, len(whole) // 2, len(whole) - 1):
+            path.write_bytes(whole[:size])
+            self.fails(1, "cut.gguf", "generate", path, "--raw", "-p", "x", "-n", "1")
+
+    def test_absurd_sizes_in_a_header(self):
+        path = self.folder / "absurd.gguf"
+        path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 1 << 60))
+        self.fails(1, "absurd.gguf", "inspect", path)
+
+    def test_missing_shard_is_named(self):
+        source = ROOT / "tests/data/models/llama_gqa"
+        for file in source.iterdir():
+            if file.suffix in {".json", ".safetensors"} and "00002-of" not in file.name:
+                (self.folder / file.name).write_bytes(file.read_bytes())
+        self.fails(1, "model-00002-of-00002.safetensors", "inspect", self.folder)
+
+    def test_unknown_architecture_is_named(self):
+        (self.folder / "config.json").write_text(json.dumps({"model_type": "perceptron"}))
+        (self.folder / "model.safetensors").write_bytes(struct.pack("<Q", 2) + b"{}")
+        self.fails(1, "perceptron", "inspect", self.folder)
+
+
+class Measure(CommandTest):
+    def test_bench_json(self):
+        out = json.loads(self.ok("bench", GGUF, "-p", "16", "-n", "4", "-d", "0,32", "-b", "1,3", "-r",
+                                 "1", "--json"))
+        self.assertEqual(len(out["results"]), 8)
+        self.assertTrue(all(r["tok_s"] > 0 for r in out["results"]))
+        self.assertGreater(out["peaks"]["read_gbs"], 0)
+
+    def test_perplexity_of_chunks_is_the_same(self):
+        text = self.folder / "text"
+        text.write_text("The capital of France is Paris. " * 8)
+        values = [json.loads(self.ok("eval", "ppl", REEF, "-f", text, "--window", "64", "--chunk", chunk,
+                                     "--json"))["perplexity"] for chunk in ("512", "5")]
+        self.assertEqual(values[0], values[1])
+        self.fails(1, "at least 2", "eval", "ppl", REEF, "-f", "/dev/null")
+
+
+@unittest.skipUnless(SMOLLM2.is_file(), f"{SMOLLM2} is not there; scripts/fetch_smollm2.py brings it")
+class SmolLM2(CommandTest):
+    def test_capital_of_france(self):
+        self.assertIn(b"Paris", self.ok("generate", SMOLLM2, "-p", "What is the capital of France?", "-n",
+                                        "32", "--dtype", "f32"))
+
+    def test_agrees_with_another_engine_in_f32(self):
+        golden = json.loads((ROOT / "tests/data/smollm2/golden.json").read_text())
+        path = self.folder / "logits"
+        ids = golden["ids"]
+        self.ok("logits", SMOLLM2, "--ids", " ".join(map(str, ids)), "--out", path, "--dtype", "f32",
+                "--kv-dtype", "f32")
+        logits = array.array("f", path.read_bytes())
+        vocab = len(logits) // len(ids)
+        nll, same = 0.0, 0
+        for i, expected in enumerate(golden["top1"]):
+            row = logits[i * vocab:(i + 1) * vocab]
+            top = max(row)
+            same += row.index(top) == expected
+            if i + 1 < len(ids):
+                nll += top + math.log(sum(math.exp(x - top) for x in row)) - row[ids[i + 1]]
+        self.assertGreaterEqual(same / len(ids), 0.97)
+        perplexity = math.exp(nll / (len(ids) - 1))
+        self.assertLess(abs(perplexity / golden["perplexity"] - 1), 0.005)
+
+
+if __name__ == "__main__":
+    HADAL = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    unittest.main(verbosity=2)
