@@ -15,7 +15,7 @@ ask() {
 status=0
 model=$(scripts/fetch_smollm2.py) || status=$?
 if [ "$status" -eq 0 ]; then
-  ask generate "$model" -p "What is the capital of France?" -n 64 --stats
+  ask generate "$model" -p "What is the capital of France?" -n 64 --dtype f32 --stats
 elif [ "$status" -eq 3 ]; then
   echo "demo: no network to the Python package index, so only the bundled model runs."
   echo "demo: any GGUF file or Hugging Face folder works: hadal generate MODEL -p TEXT"
