@@ -2,7 +2,7 @@
 #
 # One folder under src/ is one static library, hadal_<folder>. Every *.cc belongs to it, except
 #   *_test.cc   -> one test executable, hadal_<folder>_test
-#   *_fuzz.cc   -> one libFuzzer executable each (HADAL_FUZZ)
+#   *_fuzz.cc   -> one libFuzzer executable each (HADAL_FUZZ), and a test over its committed corpus
 #   *_bench.cc  -> one Google Benchmark executable each (HADAL_BENCH)
 add_library(hadal_flags INTERFACE)
 target_include_directories(hadal_flags INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}/src")
@@ -48,6 +48,16 @@ function(hadal_layer folder)
     target_compile_definitions(hadal_${folder}_test PRIVATE
                                HADAL_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     gtest_discover_tests(hadal_${folder}_test TEST_PREFIX "${folder}." DISCOVERY_TIMEOUT 60)
+  endif()
+  if(HADAL_TESTS)
+    foreach(source ${fuzzers})
+      get_filename_component(name ${source} NAME_WE)
+      string(REGEX REPLACE "_fuzz$" "" subject ${name})
+      add_executable(${subject}_corpus ${source} "${PROJECT_SOURCE_DIR}/tests/corpus_main.cc")
+      target_link_libraries(${subject}_corpus PRIVATE hadal_${folder})
+      add_test(NAME ${folder}.corpus.${subject}
+               COMMAND ${subject}_corpus "${PROJECT_SOURCE_DIR}/tests/corpus/${subject}")
+    endforeach()
   endif()
   if(HADAL_FUZZ)
     foreach(source ${fuzzers})
