@@ -1,7 +1,7 @@
 // Every op of backend/cpu, at every ISA level this machine has, against backend/ref.
 //
 // Both see the same weights and inputs. What may differ: the order of sums, and activations that
-// the CPU rounds to bf16 or to 8 bits for panels of those kinds; the tolerances say how much.
+// the CPU rounds to 8 bits for panels of integers; the tolerances say how much.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,6 @@ using Floats = std::vector<float>;
 
 // Relative L2 error that activations rounded for a product cause.
 constexpr double kExact = 2e-6;
-constexpr double kBf16Rows = 6e-3;
 constexpr double kInt8Rows = 2e-2;
 
 double RelativeError(const Floats& got, const Floats& want) {
@@ -91,8 +90,7 @@ bool IsFloat(DType type) {
 }
 
 double Tolerance(DType type) {
-  if (!IsFloat(type)) return kInt8Rows;
-  return type == DType::kF32 || type == DType::kF16 ? kExact : kBf16Rows;
+  return IsFloat(type) ? kExact : kInt8Rows;
 }
 
 // The same work on both backends; results are compared by the caller.
@@ -168,7 +166,7 @@ TEST_P(Parity, Linear) {
 TEST_P(Parity, LinearUnderEveryPolicy) {
   Reserve(SmallSpec(200), 5);
   const std::map<WeightPolicy, double> policies = {{WeightPolicy::kF32, kExact},
-                                                   {WeightPolicy::kBf16, kBf16Rows},
+                                                   {WeightPolicy::kBf16, kExact},
                                                    {WeightPolicy::kQ8, kInt8Rows},
                                                    {WeightPolicy::kQ4, kInt8Rows}};
   const Owned weight = MakeWeight(DType::kF16, {33, 200}, 1);

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "base/check.h"
 #include "kernels/linear_kernels.h"
 
@@ -19,12 +17,9 @@ uint32_t SpreadRow(uint64_t bytes) {
 
 }  // namespace
 
-ActivationForm FormFor(const PanelFormat& format, bool native_bf16) {
+ActivationForm FormFor(const PanelFormat& format) {
   ActivationForm form;
-  if (format.scales == ScaleKind::kNone) {
-    if (format.kind == PanelKind::kBF16 && native_bf16) form.kind = ActivationKind::kBf16;
-    return form;
-  }
+  if (format.scales == ScaleKind::kNone) return form;
   form.kind = ActivationKind::kInt8;
   form.group = format.group;
   form.has_min = format.has_min;
@@ -35,31 +30,19 @@ ActivationForm FormFor(const PanelFormat& format, bool native_bf16) {
 ActivationLayout LayoutFor(const ActivationForm& form, uint32_t cols) {
   ActivationLayout layout;
   layout.cols = cols;
-  switch (form.kind) {
-    case ActivationKind::kF32:
-      layout.padded_cols = cols;
-      break;
-    case ActivationKind::kBf16:
-      layout.padded_cols = static_cast<uint32_t>(AlignUp(cols, kPanelRows));
-      layout.row_bytes = SpreadRow(uint64_t{2} * layout.padded_cols);
-      break;
-    case ActivationKind::kInt8: {
-      HADAL_CHECK(form.group >= kSmallestGroup && kPadCols % form.group == 0);
-      layout.padded_cols = static_cast<uint32_t>(AlignUp(cols, kPadCols));
-      const uint32_t scale_bytes = layout.padded_cols / form.group * 4;
-      layout.scale_at = layout.padded_cols;
-      layout.sum_at = layout.scale_at + scale_bytes;
-      layout.row_bytes = SpreadRow(uint64_t{layout.sum_at} + scale_bytes);
-      break;
-    }
-  }
+  layout.padded_cols = cols;
+  if (form.kind == ActivationKind::kF32) return layout;
+  HADAL_CHECK(form.group >= kSmallestGroup && kPadCols % form.group == 0);
+  layout.padded_cols = static_cast<uint32_t>(AlignUp(cols, kPadCols));
+  const uint32_t scale_bytes = layout.padded_cols / form.group * 4;
+  layout.scale_at = layout.padded_cols;
+  layout.sum_at = layout.scale_at + scale_bytes;
+  layout.row_bytes = SpreadRow(uint64_t{layout.sum_at} + scale_bytes);
   return layout;
 }
 
 uint32_t MaxActivationRowBytes(uint32_t cols) {
-  ActivationForm integers{ActivationKind::kInt8, kSmallestGroup, false, 0};
-  ActivationForm floats{ActivationKind::kBf16, 0, false, 0};
-  return std::max(LayoutFor(integers, cols).row_bytes, LayoutFor(floats, cols).row_bytes);
+  return LayoutFor({ActivationKind::kInt8, kSmallestGroup, false, 0}, cols).row_bytes;
 }
 
 }  // namespace hadal

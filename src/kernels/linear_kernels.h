@@ -3,7 +3,6 @@
 // Activations are first prepared into the form that the weight's panel format asks for, once for
 // all weights of the same form:
 //   kF32    the f32 rows themselves
-//   kBf16   rounded to bf16, for levels with a native bf16 dot product
 //   kInt8   per row and group of G columns: scale = max |x| / 127, q = round(x * (127 / max)) to
 //           nearest even. A non-finite x makes the group's scale NaN, so that it is not lost.
 //
@@ -11,9 +10,8 @@
 //   integers   group by group, columns ascending; the dot product of a group is exact in int32
 //              (the zero point included), then acc = fma(float(dot), d * scale, acc) and, with a
 //              minimum, acc = fma(m, scale * sum(q), acc)
-//   floats     acc = fma(w, x, acc) for columns ascending; native bf16: acc = vdpbf16ps(acc, ..)
-//              for pairs of columns ascending. With block scales, block by block: the sum of the
-//              block from zero, then acc = fma(sum, block scale, acc).
+//   floats     acc = fma(w, x, acc) for columns ascending, w widened to f32. With block scales,
+//              block by block: the sum of the block from zero, then acc = fma(sum, scale, acc).
 // `fma` is fused but for the portable level. The bias is added last.
 #pragma once
 
@@ -24,7 +22,7 @@
 
 namespace hadal {
 
-enum class ActivationKind : uint8_t { kF32, kBf16, kInt8 };
+enum class ActivationKind : uint8_t { kF32, kInt8 };
 
 // What prepared activations look like; weights with equal forms share them.
 struct ActivationForm {
@@ -45,7 +43,7 @@ struct ActivationLayout {
   uint32_t row_bytes = 0;  // a multiple of 64, and not of 4096 (rows would share cache sets)
 };
 
-ActivationForm FormFor(const PanelFormat& format, bool native_bf16);
+ActivationForm FormFor(const PanelFormat& format);
 // kF32 takes no preparation: row_bytes is 0.
 ActivationLayout LayoutFor(const ActivationForm& form, uint32_t cols);
 // No form of a row of `cols` takes more.
@@ -83,7 +81,6 @@ struct LinearTask {
 };
 
 struct LinearKernels {
-  bool native_bf16;
   void (*prepare)(const PrepareRow& row);
   void (*linear)(const PanelFormat& format, const LinearTask& task);
 };

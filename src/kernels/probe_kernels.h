@@ -14,7 +14,7 @@ struct ProbeKernels {
   // Runs `rounds` rounds of independent u8 x s8 dot products, in registers; returns a value that
   // depends on all of them. int8_ops: multiplications and additions of one round.
   float (*int8_dot)(uint64_t rounds) = nullptr;
-  // The same in floats: bf16 pairs where the level has them, else f32 multiply-adds.
+  // The same in f32 multiply-adds.
   float (*float_dot)(uint64_t rounds) = nullptr;
   uint64_t int8_ops = 0;
   uint64_t float_ops = 0;

@@ -119,7 +119,7 @@ std::byte* CpuLinear::ThreadScratch(int thread) const {
 }
 
 CpuLinear::InputKey CpuLinear::KeyOf(const PanelMatrix& matrix) const {
-  InputKey key{FormFor(matrix.format(), kernels_->linear.native_bf16), nullptr};
+  InputKey key{FormFor(matrix.format()), nullptr};
   if (!matrix.column_permutation().empty()) key.permutation = matrix.column_permutation().data();
   return key;
 }

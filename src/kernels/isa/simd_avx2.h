@@ -13,8 +13,6 @@ namespace {  // NOLINT: one copy per ISA level is the point
 // How many F32x16 the register file holds: what tiles are sized by.
 constexpr int kVectorRegisters = 8;
 
-constexpr bool kNativeBf16Dot = false;
-
 struct F32x16 {
   __m256 lo, hi;
 };
