@@ -48,13 +48,13 @@ ThreadPool::ThreadPool(int n_threads) : n_threads_(n_threads) {
 }
 
 ThreadPool::~ThreadPool() {
-  stop_ = true;
+  stop_.store(true, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::RunErased(Trampoline call, void* context) {
+void ThreadPool::RunErased(Trampoline call, void* context, bool everyone) {
   ++jobs_;
   if (n_threads_ == 1) {
     call(context, 0);
@@ -62,17 +62,39 @@ void ThreadPool::RunErased(Trampoline call, void* context) {
   }
   call_ = call;
   context_ = context;
-  running_.store(n_threads_ - 1, std::memory_order_relaxed);
-  generation_.fetch_add(1, std::memory_order_release);
+  left_.store(0, std::memory_order_relaxed);
+  const uint32_t job = generation_.load(std::memory_order_relaxed) + 1;
+  entry_.store(uint64_t{job} << 32, std::memory_order_release);
+  generation_.store(job, std::memory_order_release);
   generation_.notify_all();
   call(context, 0);
-  for (int spins = 0; running_.load(std::memory_order_acquire) != 0; ++spins) {
-    if (spins < kSpins) {
-      Pause();
-    } else {
-      sched_yield();  // more threads than CPUs: let the worker we wait for run
+
+  const auto workers = static_cast<uint32_t>(n_threads_ - 1);
+  const auto entered = [this] {
+    return static_cast<uint32_t>(entry_.load(std::memory_order_relaxed) & (kClosed - 1));
+  };
+  const auto wait_until = [](auto done) {
+    for (int spins = 0; !done(); ++spins) {
+      if (spins < kSpins) {
+        Pause();
+      } else {
+        sched_yield();  // more threads than CPUs: let the worker we wait for run
+      }
     }
+  };
+  if (everyone) wait_until([&] { return entered() == workers; });
+  entry_.fetch_or(kClosed, std::memory_order_acq_rel);
+  const uint32_t inside = entered();
+  wait_until([&] { return left_.load(std::memory_order_acquire) == inside; });
+}
+
+// Takes part in `job`, unless its owner has gone on.
+bool ThreadPool::Enter(uint32_t job) {
+  uint64_t entry = entry_.load(std::memory_order_acquire);
+  while (static_cast<uint32_t>(entry >> 32) == job && (entry & kClosed) == 0) {
+    if (entry_.compare_exchange_weak(entry, entry + 1, std::memory_order_acq_rel)) return true;
   }
+  return false;
 }
 
 void ThreadPool::WorkerLoop(int thread) {
@@ -84,10 +106,11 @@ void ThreadPool::WorkerLoop(int thread) {
         generation_.wait(seen, std::memory_order_acquire);
       }
     }
-    ++seen;
-    if (stop_) return;
+    seen = generation_.load(std::memory_order_acquire);
+    if (stop_.load(std::memory_order_relaxed)) return;
+    if (!Enter(seen)) continue;
     call_(context_, thread);
-    running_.fetch_sub(1, std::memory_order_release);
+    left_.fetch_add(1, std::memory_order_release);
   }
 }
 

@@ -11,6 +11,9 @@ namespace hadal {
 
 // One owner thread calls Run/ParallelFor; the workers spin for a short while after each job and
 // then park, so that an idle engine costs nothing. Workers are joined by the destructor.
+//
+// ParallelFor waits only for workers that took part: on a busy machine, where a worker may not get
+// a CPU for milliseconds, the caller does the work itself and goes on.
 class ThreadPool {
  public:
   // `n_threads` counts the caller: 1 starts no worker. Throws Error(kUsage) outside 1..256.
@@ -27,7 +30,7 @@ class ThreadPool {
   void Run(Body&& body) {
     using Plain = std::remove_reference_t<Body>;
     RunErased([](void* context, int thread) { (*static_cast<Plain*>(context))(thread); },
-              const_cast<void*>(static_cast<const void*>(&body)));
+              const_cast<void*>(static_cast<const void*>(&body)), /*everyone=*/true);
   }
 
   // Calls body(index, thread) for every index in [0, n), handed out dynamically. Which thread gets
@@ -40,12 +43,14 @@ class ThreadPool {
       return;
     }
     std::atomic<int64_t> next{0};
-    Run([&](int thread) {
+    auto take = [&](int thread) {
       for (int64_t i = next.fetch_add(1, std::memory_order_relaxed); i < n;
            i = next.fetch_add(1, std::memory_order_relaxed)) {
         body(i, thread);
       }
-    });
+    };
+    RunErased([](void* context, int thread) { (*static_cast<decltype(take)*>(context))(thread); },
+              &take, /*everyone=*/false);
   }
 
   // Jobs run so far: each is one barrier.
@@ -53,17 +58,23 @@ class ThreadPool {
 
  private:
   using Trampoline = void (*)(void* context, int thread);
-  void RunErased(Trampoline call, void* context);
+  void RunErased(Trampoline call, void* context, bool everyone);
   void WorkerLoop(int thread);
+  bool Enter(uint32_t job);
 
   const int n_threads_;
   uint64_t jobs_ = 0;
-  // Written by the owner before `generation_` is raised, read by workers after they see it.
+  // Written by the owner while no worker is inside a job.
   Trampoline call_ = nullptr;
   void* context_ = nullptr;
-  bool stop_ = false;
+  // What workers wait on: raised once for each job and once to stop.
   alignas(64) std::atomic<uint32_t> generation_{0};
-  alignas(64) std::atomic<int> running_{0};
+  std::atomic<bool> stop_{false};
+  // Job number (high half), closed (bit 31), workers that entered (low bits).
+  alignas(64) std::atomic<uint64_t> entry_{kClosed};
+  alignas(64) std::atomic<uint32_t> left_{0};  // workers that are done with the job
+
+  static constexpr uint64_t kClosed = uint64_t{1} << 31;
   std::vector<std::thread> workers_;
 };
 
