@@ -10,6 +10,9 @@ namespace hadal {
 namespace {
 
 constexpr double kTaken = -std::numeric_limits<double>::infinity();
+// What -inf counts as, so that it does not look taken: routing must survive broken logits, which
+// are reported later.
+constexpr double kLowest = std::numeric_limits<double>::lowest();
 // Keeps an all-zero choice from dividing by zero, as DeepSeek's router does.
 constexpr double kNormEpsilon = 1e-20;
 // Tokens below which one thread is quicker.
@@ -45,8 +48,8 @@ uint32_t TakeBest(double* values, uint32_t n) {
 }
 
 double GroupScore(MoeGroupScore kind, const double* choice, uint32_t size) {
-  double first = kTaken;
-  double second = kTaken;
+  double first = kLowest;
+  double second = kLowest;
   for (uint32_t e = 0; e < size; ++e) {
     if (choice[e] > first) {
       second = first;
@@ -56,7 +59,7 @@ double GroupScore(MoeGroupScore kind, const double* choice, uint32_t size) {
     }
   }
   if (kind == MoeGroupScore::kMax) return first;
-  return size > 1 ? first + second : first;
+  return size > 1 ? std::max(first + second, kLowest) : first;
 }
 
 }  // namespace
@@ -97,6 +100,7 @@ void CpuRouter::RouteToken(const float* logits, const MoeSpec& moe, const float*
   Score(moe.scoring, logits, n, scratch.scores);
   for (uint32_t e = 0; e < n; ++e) {
     scratch.choice[e] = scratch.scores[e] + (choice_bias != nullptr ? choice_bias[e] : 0);
+    if (scratch.choice[e] == kTaken) scratch.choice[e] = kLowest;
   }
   if (moe.group_score != MoeGroupScore::kNone) {
     const uint32_t size = n / moe.n_groups;
