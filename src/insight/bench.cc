@@ -19,8 +19,8 @@ constexpr int32_t kToken = 1;
 // The sequences of one case, driven step by step without a scheduler.
 class Driver {
  public:
-  Driver(KvManager& pages, Runner& runner, const BenchCase& what, uint32_t chunk)
-      : pages_(pages), runner_(runner) {
+  Driver(KvManager& pages, Runner& runner, const BenchCase& what, const BenchOptions& options)
+      : pages_(pages), runner_(runner), before_step_(options.before_step) {
     for (uint32_t s = 0; s < what.seqs; ++s) {
       Sequence& sequence = *sequences_.emplace_back(std::make_unique<Sequence>());
       sequence.request.prompt.assign(what.depth + what.n + 1, kToken);
@@ -28,7 +28,7 @@ class Driver {
       sequence.request.sampling.seed = 0;
       sequence.pages = pages_.Open(what.depth + what.n + 1);
       for (uint32_t left = what.depth; left > 0;) {
-        const uint32_t now = std::min(left, chunk);
+        const uint32_t now = std::min(left, options.chunk);
         pages_.Append(sequence.pages, now);
         left -= now;
       }
@@ -43,6 +43,7 @@ class Driver {
 
   // One step that takes the next `n` tokens of every sequence.
   void Step(uint32_t n, bool samples) {
+    if (before_step_) before_step_();
     plan_.Clear();
     for (auto& sequence : sequences_) {
       pages_.Append(sequence->pages, n);
@@ -67,21 +68,23 @@ class Driver {
  private:
   KvManager& pages_;
   Runner& runner_;
+  const std::function<void()>& before_step_;
   std::vector<std::unique_ptr<Sequence>> sequences_;
   StepPlan plan_;
   std::vector<RunResult> results_;
 };
 
 // Seconds of one run of the case.
-double TimeOnce(KvManager& pages, Runner& runner, const BenchCase& what, uint32_t chunk) {
-  Driver driver(pages, runner, what, chunk);
+double TimeOnce(KvManager& pages, Runner& runner, const BenchCase& what,
+                const BenchOptions& options) {
+  Driver driver(pages, runner, what, options);
   if (what.kind == BenchKind::kDecode) {
     driver.Step(1, true);  // zeroes the pages of the depth, fills the caches
     const Clock::time_point start = Clock::now();
     for (uint32_t i = 0; i < what.n; ++i) driver.Step(1, true);
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
-  const uint32_t per_step = std::max(1u, chunk / what.seqs);
+  const uint32_t per_step = std::max(1u, options.chunk / what.seqs);
   const Clock::time_point start = Clock::now();
   for (uint32_t done = 0; done < what.n;) {
     const uint32_t now = std::min(per_step, what.n - done);
@@ -144,10 +147,10 @@ BenchReport RunBench(Model& model, const KvCache& kv, KvManager& pages, Runner& 
   });
   for (const BenchCase& what : cases) {
     std::vector<double> seconds;
-    TimeOnce(pages, runner, what, options.chunk);  // warm-up
+    TimeOnce(pages, runner, what, options);  // warm-up
     if (report.results.empty()) report.logits_hash = Hash64(std::as_bytes(std::span(logits)));
     for (uint32_t r = 0; r < options.repeats; ++r) {
-      seconds.push_back(TimeOnce(pages, runner, what, options.chunk));
+      seconds.push_back(TimeOnce(pages, runner, what, options));
     }
     report.results.push_back(Judge(model, kv.layout, what, std::move(seconds), options));
     if (progress) progress(report.results.back());

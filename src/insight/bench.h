@@ -45,6 +45,7 @@ struct BenchOptions {
   uint32_t chunk = 512;  // most prompt tokens in one step
   bool integer_weights = false;
   MachinePeaks peaks;
+  std::function<void()> before_step;  // may throw, to stop a long measurement; may be empty
 };
 
 // The most tokens one sequence needs for these cases.

@@ -57,15 +57,15 @@ void ScoreWindow(Engine& engine, std::span<const int32_t> window, uint32_t first
 PerplexityResult MeasurePerplexity(Engine& engine, std::span<const int32_t> tokens,
                                    const PerplexityOptions& options,
                                    const std::function<void(const PerplexityProgress&)>& progress) {
+  if (tokens.size() < 2) {
+    Fail(ErrorKind::kInvalid, "a text of {} tokens has no perplexity; at least 2 are needed",
+         tokens.size());
+  }
   const uint32_t window = options.window;
   const uint32_t stride = options.stride == 0 ? window / 2 : options.stride;
   if (window < 2 || stride < 1 || stride >= window) {
     Fail(ErrorKind::kUsage, "a window of {} tokens that moves on by {}: need 1 <= stride < window",
          window, stride);
-  }
-  if (tokens.size() < 2) {
-    Fail(ErrorKind::kInvalid, "a text of {} tokens has no perplexity; at least 2 are needed",
-         tokens.size());
   }
   Tally tally;
   PerplexityResult result;
