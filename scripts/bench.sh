@@ -14,6 +14,6 @@ folder=build/bench/models
 mkdir -p "$folder"
 for type in q4_0 q8_0; do
   model=$folder/qwen2-1.5b-$type.gguf
-  [ -f "$model" ] || build/bench/make_model --shape qwen2-1.5b --type "$type" "$model"
+  [ -f "$model" ] || build/bench/bench/make_model qwen2-1.5b "$model" --type "$type"
   build/bench/hadal bench "$model" -p 512 -n 64 -d 0,4096 -r 3
 done
