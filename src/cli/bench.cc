@@ -95,6 +95,12 @@ int Bench(const Arguments& arguments) {
   uint32_t most_seqs = 1;
   for (const BenchCase& what : cases) most_seqs = std::max(most_seqs, what.seqs);
   const bool json = options.Flag("json"), csv = options.Flag("csv");
+  if (json && csv) Fail(ErrorKind::kUsage, "--json and --csv contradict each other");
+  const uint64_t context = BenchContext(cases);
+  if (options.Given("ctx") && static_cast<uint64_t>(options.Integer("ctx")) < context) {
+    Fail(ErrorKind::kUsage, "--ctx: these measurements need a context of {} tokens, not {}",
+         context, options.Integer("ctx"));
+  }
 
   Checkpoint checkpoint = Checkpoint::Open(arguments.positional[0]);
   BenchOptions bench;
@@ -104,8 +110,8 @@ int Bench(const Arguments& arguments) {
   const int threads = options.Given("threads") ? static_cast<int>(options.Integer("threads"))
                                                : DefaultThreadCount();
   bench.peaks = MeasurePeaks(threads, ChooseIsaLevel());
-  const std::unique_ptr<Session> session = OpenSession(
-      std::move(checkpoint), options, {.max_sequences = most_seqs, .context = BenchContext(cases)});
+  const std::unique_ptr<Session> session =
+      OpenSession(std::move(checkpoint), options, {.max_sequences = most_seqs, .context = context});
 
   if (csv) {
     fmt::print("kind,n,depth,seqs,tok_s,spread,gbs,gflops,percent_of_peak\n");
@@ -117,10 +123,12 @@ int Bench(const Arguments& arguments) {
                "seqs", "tokens/s", "spread", "GB/s", "GFLOP/s", "of peak");
   }
   const InterruptScope interrupt;
+  bench.before_step = [] {
+    if (InterruptScope::interrupted()) Fail(ErrorKind::kCancelled, "stopped");
+  };
   const BenchReport report =
       RunBench(session->model, session->kv, *session->pages, *session->runner, cases, bench,
                [&](const BenchResult& result) {
-                 if (InterruptScope::interrupted()) Fail(ErrorKind::kCancelled, "stopped");
                  if (!json) PrintRow(result, csv);
                });
   if (json) {

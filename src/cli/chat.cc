@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/error.h"
@@ -32,12 +33,19 @@ std::string WithoutThought(const std::string& answer) {
   return start == std::string::npos ? std::string() : answer.substr(start);
 }
 
+std::string WithoutOuterSpace(const std::string& line) {
+  constexpr const char* kSpace = " \t\r\n";
+  const size_t begin = line.find_first_not_of(kSpace);
+  if (begin == std::string::npos) return {};
+  return line.substr(begin, line.find_last_not_of(kSpace) - begin + 1);
+}
+
 class Conversation {
  public:
   Conversation(const OptionValues& options, const Vocabulary& vocabulary,
                const Tokenizer& tokenizer)
       : tokenizer_(tokenizer), template_(ReadTemplate(vocabulary, options)) {
-    if (options.Given("system")) system_ = options.Text("system");
+    if (options.Given("system")) system_ = SystemMessage(options);
     if (options.Flag("thinking")) input_.extra = {{"thinking", true}, {"enable_thinking", true}};
     input_.add_generation_prompt = true;
     input_.special_tokens = SpecialTokens(vocabulary, tokenizer);
@@ -45,6 +53,7 @@ class Conversation {
   }
 
   void SetSystem(std::string text) {
+    RequireUtf8(text, "the system message");
     system_ = std::move(text);
     Reset();
   }
@@ -52,11 +61,17 @@ class Conversation {
     input_.messages = OrderedJson::array();
     if (!system_.empty()) input_.messages.push_back(Message("system", system_));
   }
+  // The whole conversation with `text` as its last question; a question that fails is not kept.
   std::vector<int32_t> Ask(const std::string& text) {
-    RequireUtf8(text);
+    RequireUtf8(text, "the text");
     input_.messages.push_back(Message("user", text));
     input_.now = std::time(nullptr);
-    return EncodeMarked(tokenizer_, template_.Render(input_));
+    try {
+      return EncodeMarked(tokenizer_, template_.Render(input_));
+    } catch (const Error&) {
+      Withdraw();
+      throw;
+    }
   }
   void Answer(const std::string& text) {
     input_.messages.push_back(Message("assistant", WithoutThought(text)));
@@ -73,23 +88,30 @@ class Conversation {
 
 class ChatLoop {
  public:
-  ChatLoop(const OptionValues& options, Session& session, const Tokenizer& tokenizer)
+  ChatLoop(const OptionValues& options, SamplingParams sampling, Conversation conversation,
+           Session& session, const Tokenizer& tokenizer)
       : options_(options),
+        sampling_(std::move(sampling)),
         session_(session),
         tokenizer_(tokenizer),
         engine_(session.StartEngine()),
-        conversation_(options, session.checkpoint.vocabulary(), tokenizer),
+        conversation_(std::move(conversation)),
         reader_("> ") {}
 
   void Run() {
-    while (const std::optional<std::string> line = reader_.Next()) {
-      if (line->empty()) continue;
-      if (*line == "/exit" || *line == "/quit") return;
-      if (line->front() == '/') {
-        Command(*line);
+    // Output that nobody can read any more ends the conversation; see FinishOutput.
+    while (std::ferror(stdout) == 0) {
+      const std::optional<std::string> line = reader_.Next();
+      if (!line) break;
+      const std::string text = WithoutOuterSpace(*line);
+      if (text.empty()) continue;
+      if (text == "/exit" || text == "/quit") return;
+      if (text.front() == '/') {
+        Command(text);
       } else {
         Turn(*line);
       }
+      std::fflush(stdout);
     }
     std::fputs("\n", stdout);
   }
@@ -100,21 +122,34 @@ class ChatLoop {
       std::fputs(kHelp, stdout);
     } else if (line == "/reset") {
       conversation_.Reset();
+      std::fputs("(the conversation starts anew)\n", stdout);
     } else if (line == "/stats") {
       fmt::print("{}\n", last_ ? Describe(*last_) : "no answer yet");
     } else if (line == "/system" || line.starts_with("/system ")) {
-      conversation_.SetSystem(line.size() > 8 ? line.substr(8) : std::string());
+      SetSystem(line.size() > 8 ? line.substr(8) : std::string());
     } else {
       fmt::print("{}: no such command; /help lists them\n", line);
     }
   }
 
+  void SetSystem(const std::string& text) {
+    try {
+      conversation_.SetSystem(text);
+      fmt::print("(the conversation starts anew, {} system message)\n",
+                 text.empty() ? "without a" : "with this");
+    } catch (const Error& error) {
+      fmt::print(stderr, "{}\n", error.what());
+    }
+  }
+
   void Turn(const std::string& text) {
     const InterruptScope interrupt;
+    bool asked = false;
     try {
       Request request;
       request.prompt = conversation_.Ask(text);
-      request.sampling = ReadSampling(options_, tokenizer_);
+      asked = true;
+      request.sampling = sampling_;
       request.eos_ids = session_.spec().eos_ids;
       request.max_tokens = MaxTokens(request.prompt.size());
       GenerateOptions generate;
@@ -130,7 +165,7 @@ class ChatLoop {
       last_ = MeasureFigures(session_, result.usage);
       Report(result);
     } catch (const Error& error) {
-      conversation_.Withdraw();
+      if (asked) conversation_.Withdraw();
       fmt::print(stderr, "{}\n", error.what());
     }
   }
@@ -159,6 +194,7 @@ class ChatLoop {
   }
 
   const OptionValues& options_;
+  SamplingParams sampling_;
   Session& session_;
   const Tokenizer& tokenizer_;
   std::unique_ptr<Engine> engine_;
@@ -172,9 +208,13 @@ class ChatLoop {
 int Chat(const Arguments& arguments) {
   Checkpoint checkpoint = Checkpoint::Open(arguments.positional[0]);
   const Tokenizer tokenizer = Tokenizer::Create(checkpoint.vocabulary());
+  // What the user got wrong shows before a large model is loaded.
+  SamplingParams sampling = ReadSampling(arguments.options, tokenizer);
+  Conversation conversation(arguments.options, checkpoint.vocabulary(), tokenizer);
   const std::unique_ptr<Session> session =
       OpenSession(std::move(checkpoint), arguments.options, {});
-  ChatLoop(arguments.options, *session, tokenizer).Run();
+  ChatLoop(arguments.options, std::move(sampling), std::move(conversation), *session, tokenizer)
+      .Run();
   return 0;
 }
 

@@ -1,11 +1,17 @@
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <deque>
+#include <exception>
+#include <filesystem>
+#include <iostream>
 #include <new>
 
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/output.h"
 
 namespace hadal::cli {
 namespace {
@@ -68,18 +74,50 @@ Arguments Collect(const Parsed& parsed) {
   return arguments;
 }
 
+void Complain(std::string_view command, std::string_view message) {
+  fmt::print(stderr, "hadal{}{}: {}\n", command.empty() ? "" : " ", command, Printable(message));
+}
+
 int Run(const Parsed& parsed) {
+  const std::string_view name = parsed.command->name;
+  int code = 1;
   try {
-    return parsed.command->run(Collect(parsed));
+    code = parsed.command->run(Collect(parsed));
   } catch (const Error& error) {
-    std::fprintf(stderr, "hadal %s: %s\n", std::string(parsed.command->name).c_str(), error.what());
+    Complain(name, error.message());
     if (error.kind() == ErrorKind::kUsage) return 2;
     return error.kind() == ErrorKind::kCancelled ? 130 : 1;
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "hadal %s: out of memory; try a smaller --ctx\n",
-                 std::string(parsed.command->name).c_str());
+    Complain(name, "out of memory; try a smaller --ctx");
     return 1;
+  } catch (const std::filesystem::filesystem_error& error) {
+    Complain(name, fmt::format("{}: {}", error.path1().string(), error.code().message()));
+    return 1;
+  } catch (const std::exception& error) {
+    // fmt throws when standard output cannot be written; FinishOutput says that better.
+    if (std::ferror(stdout) == 0) {
+      Complain(name, fmt::format("unexpected failure, please report: {}", error.what()));
+      return 1;
+    }
   }
+  return FinishOutput(name, code);
+}
+
+// CLI11's own words miss the command and, for an unknown one, the name.
+int ComplainUsage(const CLI::App& root, const CLI::ParseError& error, int argc, char** argv) {
+  const CLI::App* used = nullptr;
+  for (const CLI::App* app : root.get_subcommands()) used = app;
+  std::string message = error.what();
+  if (used == nullptr) {
+    message = argc < 2 ? "no command given"
+                       : fmt::format("'{}' is not a command", std::string_view(argv[1]));
+  } else if (error.get_name() == "ArgumentMismatch") {
+    message = message.substr(0, message.find(':')) + ": a value is missing";
+  }
+  Complain(used == nullptr ? "" : used->get_name(),
+           fmt::format("{}; see hadal {}{}--help", message, used == nullptr ? "" : used->get_name(),
+                       used == nullptr ? "" : " "));
+  return 2;
 }
 
 }  // namespace
@@ -135,6 +173,7 @@ std::span<const Command> Commands() {
 }
 
 int Main(int argc, char** argv) {
+  OpenStandardStreams();
   std::signal(SIGPIPE, SIG_IGN);
   CLI::App root("Hadal runs DeepSeek-family language models: loads, measures and explains them.",
                 "hadal");
@@ -147,7 +186,10 @@ int Main(int argc, char** argv) {
   try {
     root.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return root.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() != 0) return ComplainUsage(root, error, argc, argv);
+    root.exit(error);
+    std::cout.flush();
+    return FinishOutput("", std::cout.good() ? 0 : 1);
   }
   for (const Parsed& parsed : commands) {
     if (parsed.app->parsed()) return Run(parsed);

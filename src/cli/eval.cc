@@ -5,7 +5,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/mapped_file.h"
+#include "cli/output.h"
+#include "cli/prompt.h"
 #include "cli/session.h"
 #include "insight/perplexity.h"
 
@@ -13,6 +14,9 @@ namespace hadal::cli {
 namespace {
 
 PerplexityOptions ReadOptions(const OptionValues& options, size_t n_tokens, uint64_t max_context) {
+  if (options.Given("ctx")) {
+    max_context = std::min(max_context, static_cast<uint64_t>(options.Integer("ctx")));
+  }
   PerplexityOptions result;
   result.window = static_cast<uint32_t>(std::min<uint64_t>(
       {static_cast<uint64_t>(options.Integer("window")), n_tokens, max_context}));
@@ -22,6 +26,7 @@ PerplexityOptions ReadOptions(const OptionValues& options, size_t n_tokens, uint
 
 void ShowProgress(const PerplexityProgress& progress) {
   if (InterruptScope::interrupted()) Fail(ErrorKind::kCancelled, "stopped");
+  if (!ShowsProgress()) return;
   fmt::print(stderr, "\r{} of {} tokens, perplexity {:.4f}", progress.tokens_scored,
              progress.tokens_total, progress.perplexity);
   std::fflush(stderr);
@@ -36,7 +41,7 @@ int Eval(const Arguments& arguments) {
          arguments.positional[0]);
   }
   if (!options.Given("file")) Fail(ErrorKind::kUsage, "-f FILE: the text is needed");
-  const std::string text = ReadTextFile(options.Text("file"));
+  const std::string text = ReadFileOrInput(options.Text("file"));
   Checkpoint checkpoint = Checkpoint::Open(arguments.positional[1]);
   const Tokenizer tokenizer = Tokenizer::Create(checkpoint.vocabulary());
   const std::vector<int32_t> tokens =
@@ -54,7 +59,7 @@ int Eval(const Arguments& arguments) {
   const PerplexityResult result = MeasurePerplexity(*engine, tokens, measure, ShowProgress);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::fputs("\r\033[K", stderr);
+  if (ShowsProgress()) std::fputs("\r\033[K", stderr);
   if (options.Flag("json")) {
     fmt::print("{}\n", OrderedJson{{"perplexity", result.perplexity},
                                    {"standard_error", result.standard_error},

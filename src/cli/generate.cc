@@ -21,7 +21,7 @@ bool UsesChat(const Vocabulary& vocabulary, const OptionValues& options) {
     Fail(ErrorKind::kUsage, "--chat and --raw contradict each other");
   }
   if (options.Flag("raw")) {
-    for (const char* key : {"system", "chat-template", "thinking"}) {
+    for (const char* key : {"system", "chat-template", "thinking", "now"}) {
       if (options.Given(key)) Fail(ErrorKind::kUsage, "--{} has no meaning with --raw", key);
     }
     return false;
@@ -36,9 +36,9 @@ std::vector<int32_t> EncodePrompt(const std::string& text, const Vocabulary& voc
     Fail(ErrorKind::kInvalid, "the prompt is empty: there is nothing to continue");
   }
   if (!UsesChat(vocabulary, options)) return tokenizer.Encode(text);
-  RequireUtf8(text);
+  RequireUtf8(text, "the text");
   ChatInput input;
-  if (options.Given("system")) input.messages.push_back(Message("system", options.Text("system")));
+  if (options.Given("system")) input.messages.push_back(Message("system", SystemMessage(options)));
   input.messages.push_back(Message("user", text));
   input.add_generation_prompt = true;
   if (options.Flag("thinking")) input.extra = {{"thinking", true}, {"enable_thinking", true}};
@@ -148,9 +148,14 @@ int Generate(const Arguments& arguments) {
     if (!reader_gone) std::fputs("\n", stdout);
     std::fflush(stdout);
     if (result.reason == FinishReason::kLength) {
-      fmt::print(stderr, "(stopped after {} tokens, -n)\n", result.usage.generated_tokens);
+      const uint64_t used = result.usage.prompt_tokens + uint64_t{result.usage.generated_tokens};
+      fmt::print(stderr, "(stopped after {} tokens, {})\n", result.usage.generated_tokens,
+                 used >= context ? "the context is full" : "-n");
     }
-    if (options.Flag("stats")) fmt::print(stderr, "{}\n", Describe(figures));
+    if (options.Flag("stats")) {
+      fmt::print(stderr, "{}{}\n", Describe(figures),
+                 options.Number("temp") > 0 ? fmt::format(", seed {}", result.seed) : "");
+    }
   }
   return InterruptScope::interrupted() ? 130 : 0;
 }

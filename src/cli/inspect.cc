@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/output.h"
 #include "formats/checkpoint.h"
 #include "quant/panel.h"
 #include "spec/kv_layout.h"
@@ -43,16 +44,18 @@ Facts Measure(const Checkpoint& checkpoint) {
   return facts;
 }
 
-// How far the RoPE plan reaches; 0 when nothing is known.
-uint64_t RopeReach(const RopeSpec& rope) {
-  return static_cast<uint64_t>(static_cast<double>(rope.original_context) * rope.factor);
+// How far the RoPE plan reaches; 0 when nothing is known. LongRoPE's divisors need no factor.
+double RopeReach(const RopeSpec& rope) {
+  if (rope.scaling == RopeScaling::kLongRope) return 0;
+  return static_cast<double>(rope.original_context) * rope.factor;
 }
 
 std::vector<std::string> Warnings(const ModelSpec& spec, const Vocabulary& vocabulary,
                                   const Tokenizer& tokenizer) {
   std::vector<std::string> warnings = spec.notes;
-  const uint64_t reach = RopeReach(spec.rope);
-  if (spec.rope.scaling != RopeScaling::kNone && reach != 0 && spec.max_context > reach) {
+  const double reach = RopeReach(spec.rope);
+  if (spec.rope.scaling != RopeScaling::kNone && reach != 0 &&
+      static_cast<double>(spec.max_context) > reach) {
     warnings.push_back(fmt::format(
         "the file claims a context of {} tokens, but its RoPE scaling reaches {} ({} x {})",
         spec.max_context, reach, spec.rope.original_context, spec.rope.factor));
@@ -151,6 +154,7 @@ OrderedJson ToJson(const Checkpoint& checkpoint, const Facts& facts, const Token
 
 std::string Size(uint64_t bytes) {
   const double mib = static_cast<double>(bytes) / (1 << 20);
+  if (mib < 1) return fmt::format("{:.1f} KiB", mib * 1024);
   return mib >= 1024 ? fmt::format("{:.2f} GiB", mib / 1024) : fmt::format("{:.1f} MiB", mib);
 }
 
@@ -179,7 +183,7 @@ void PrintMoe(const MoeSpec& moe, const ModelSpec& spec) {
 
 void PrintText(const Checkpoint& checkpoint, const Facts& facts, const Tokenizer& tokenizer) {
   const ModelSpec& spec = checkpoint.spec();
-  fmt::print("{} ({}, {}, {} in {} file{})\n", spec.name.empty() ? "unnamed" : spec.name,
+  fmt::print("{} ({}, {}, {} in {} file{})\n", spec.name.empty() ? "unnamed" : Printable(spec.name),
              spec.architecture, checkpoint.format(), Size(checkpoint.file_bytes()),
              checkpoint.files().size(), checkpoint.files().size() == 1 ? "" : "s");
   fmt::print("parameters     {:.1f} M\n", static_cast<double>(facts.all.parameters) / 1e6);
@@ -209,7 +213,9 @@ void PrintText(const Checkpoint& checkpoint, const Facts& facts, const Tokenizer
   const size_t template_size = checkpoint.vocabulary().chat_template.size();
   fmt::print("chat template  {}\n",
              template_size == 0 ? "none" : fmt::format("{} bytes", template_size));
-  for (const std::string& warning : facts.warnings) fmt::print("note           {}\n", warning);
+  for (const std::string& warning : facts.warnings) {
+    fmt::print("note           {}\n", Printable(warning));
+  }
 }
 
 }  // namespace

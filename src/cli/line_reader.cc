@@ -1,18 +1,33 @@
 #include "cli/line_reader.h"
 
 #include <histedit.h>
+#include <langinfo.h>
 #include <unistd.h>
 
+#include <clocale>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
+#include <string_view>
 
 #include "cli/session.h"
 
 namespace hadal::cli {
+namespace {
+
+// libedit drops what it takes for no character: in the C locale, all but ASCII.
+void UseUtf8Terminal() {
+  if (std::setlocale(LC_CTYPE, "") == nullptr ||
+      std::string_view(nl_langinfo(CODESET)) != "UTF-8") {
+    std::setlocale(LC_CTYPE, "C.UTF-8");
+  }
+}
+
+}  // namespace
 
 struct LineReader::Editor {
   explicit Editor(const std::string& text) : prompt(text) {
+    UseUtf8Terminal();
     line = el_init("hadal", stdin, stdout, stderr);
     past = history_init();
     HistEvent event;

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "base/error.h"
@@ -98,6 +99,29 @@ class RouterWriter {
   std::map<uint32_t, OrderedJson> layers_;
 };
 
+// Every output is a file of its own and none is the model, whose mapped pages would vanish.
+void CheckOutputs(const Checkpoint& checkpoint, const OptionValues& options) {
+  std::vector<std::string> outputs;
+  for (const char* key : {"out", "hidden", "router"}) {
+    if (!options.Given(key)) continue;
+    const std::string path = options.Text(key);
+    std::error_code ignored;
+    for (const std::filesystem::path& file : checkpoint.files()) {
+      if (std::filesystem::equivalent(file, path, ignored)) {
+        Fail(ErrorKind::kUsage, "--{}: {} is the model that is read; name another file", key, path);
+      }
+    }
+    for (const std::string& other : outputs) {
+      const bool device = std::filesystem::is_character_file(path, ignored);
+      if (!device && std::filesystem::weakly_canonical(other, ignored) ==
+                         std::filesystem::weakly_canonical(path, ignored)) {
+        Fail(ErrorKind::kUsage, "--{}: {} is written already; name another file", key, path);
+      }
+    }
+    outputs.push_back(path);
+  }
+}
+
 std::vector<int32_t> Run(Engine& engine, Request request) {
   std::vector<int32_t> generated;
   RequestHandle handle = engine.Submit(std::move(request));
@@ -120,6 +144,7 @@ int Logits(const Arguments& arguments) {
   const auto greedy = static_cast<uint32_t>(options.Integer("greedy"));
   const uint64_t n_rows = ids.size() + greedy;
 
+  CheckOutputs(checkpoint, options);
   OutputFile out(options.Text("out"));
   const std::unique_ptr<Session> session = OpenSession(
       std::move(checkpoint), options,

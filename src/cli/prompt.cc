@@ -1,6 +1,8 @@
 #include "cli/prompt.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <iterator>
 
 #include "base/error.h"
@@ -20,6 +22,9 @@ std::string ReadStandardInput() {
     if (text.size() > kMaxInput) {
       Fail(ErrorKind::kInvalid, "standard input: more than {} bytes", kMaxInput);
     }
+  }
+  if (std::ferror(stdin) != 0) {
+    Fail(ErrorKind::kIo, "standard input: cannot read: {}", std::strerror(errno));
   }
   return text;
 }
@@ -48,10 +53,17 @@ std::string ReadInput(const Arguments& arguments) {
     Fail(ErrorKind::kUsage, "'{}': give a text with -p, a file with -f", source);
   }
   if (options.Given("prompt")) return options.Text("prompt");
-  if (options.Given("file") && options.Text("file") != "-") {
-    return ReadTextFile(options.Text("file"), kMaxInput);
-  }
-  return ReadStandardInput();
+  return options.Given("file") ? ReadFileOrInput(options.Text("file")) : ReadStandardInput();
+}
+
+std::string ReadFileOrInput(const std::string& path) {
+  return path == "-" ? ReadStandardInput() : ReadTextFile(path, kMaxInput);
+}
+
+std::string SystemMessage(const OptionValues& options) {
+  std::string text = options.Text("system");
+  RequireUtf8(text, "--system");
+  return text;
 }
 
 std::time_t ReadNow(const OptionValues& options) {
@@ -73,7 +85,7 @@ ChatTemplate ReadTemplate(const Vocabulary& vocabulary, const OptionValues& opti
   }
   if (vocabulary.chat_template.empty()) {
     Fail(ErrorKind::kInvalid,
-         "{}: no chat template; give one with --chat-template FILE, or use --raw",
+         "{}: no chat template; give one with --chat-template FILE, or use `generate --raw`",
          vocabulary.source);
   }
   return ChatTemplate(vocabulary.chat_template);
@@ -100,11 +112,11 @@ OrderedJson Message(std::string_view role, std::string_view content) {
   return {{"role", role}, {"content", content}};
 }
 
-void RequireUtf8(std::string_view text) {
+void RequireUtf8(std::string_view text, std::string_view what) {
   const size_t bad = FindInvalidUtf8(text);
   if (bad != std::string_view::npos) {
     Fail(ErrorKind::kInvalid,
-         "the text is not UTF-8 at byte {}; use --raw to give bytes as they are", bad);
+         "{} is not UTF-8 at byte {}; `generate --raw` takes bytes as they are", what, bad);
   }
 }
 

@@ -34,7 +34,13 @@ std::vector<int32_t> EncodeMarked(const Tokenizer& tokenizer, const MarkedText& 
 
 OrderedJson Message(std::string_view role, std::string_view content);
 
-// Puts what is not UTF-8 in a text into words: an Error(kInvalid) that names the byte.
-void RequireUtf8(std::string_view text);
+// The text of a file, byte for byte; "-" is standard input.
+std::string ReadFileOrInput(const std::string& path);
+
+// --system, which must be UTF-8.
+std::string SystemMessage(const OptionValues& options);
+
+// Puts what is not UTF-8 in a text into words: an Error(kInvalid) that names `what` and the byte.
+void RequireUtf8(std::string_view text, std::string_view what);
 
 }  // namespace hadal::cli

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "cli/output.h"
 #include "cli/session.h"
 
 namespace hadal::cli {
@@ -20,11 +21,13 @@ int Quantize(const Arguments& arguments) {
   const InterruptScope interrupt;
   const QuantizeReport report = QuantizeCheckpoint(
       checkpoint, arguments.positional[1], type, [](uint64_t done, uint64_t total) {
-        fmt::print(stderr, "\r{:3.0f} %",
-                   100.0 * static_cast<double>(done) / static_cast<double>(total));
+        if (ShowsProgress()) {
+          fmt::print(stderr, "\r{:3.0f} %",
+                     100.0 * static_cast<double>(done) / static_cast<double>(total));
+        }
         return !InterruptScope::interrupted();
       });
-  std::fputs("\r\033[K", stderr);
+  if (ShowsProgress()) std::fputs("\r\033[K", stderr);
   for (const std::string& name : report.fallbacks) {
     fmt::print("{}: rows do not divide into blocks of {}, written as f16\n", name, Name(type));
   }

@@ -38,6 +38,18 @@ std::vector<int32_t> DryBreakers(const Tokenizer& tokenizer) {
   return breakers;
 }
 
+// The sampler's own check, in terms of flags: "top_p is 0" becomes "--top-p is 0".
+void CheckFlags(const SamplingParams& params, const Tokenizer& tokenizer) {
+  try {
+    Validate(params, static_cast<uint32_t>(tokenizer.vocab_size()));
+  } catch (const Error& error) {
+    std::string message = "--" + error.message();
+    const auto end = message.begin() + static_cast<std::ptrdiff_t>(message.find(' '));
+    std::replace(message.begin(), end, '_', '-');
+    throw Error(ErrorKind::kUsage, message);
+  }
+}
+
 }  // namespace
 
 SamplingParams ReadSampling(const OptionValues& options, const Tokenizer& tokenizer) {
@@ -59,7 +71,8 @@ SamplingParams ReadSampling(const OptionValues& options, const Tokenizer& tokeni
   if (params.dry.multiplier > 0) params.dry.breakers = DryBreakers(tokenizer);
   params.logit_bias = ReadBias(options, tokenizer.vocab_size());
   params.min_tokens = static_cast<uint32_t>(options.Integer("min-tokens"));
-  if (options.Given("seed")) params.seed = static_cast<uint64_t>(options.Integer("seed"));
+  if (options.Given("seed")) params.seed = ParseUnsigned(options.Text("seed"), "--seed");
+  CheckFlags(params, tokenizer);
   return params;
 }
 

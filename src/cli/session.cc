@@ -134,6 +134,8 @@ std::unique_ptr<Session> OpenSession(Checkpoint checkpoint, const OptionValues& 
   Model model =
       Model::Load(checkpoint, *backend,
                   {policy, [&](uint64_t done, uint64_t total) { progress(done, total); }});
+  // Asked after the last report of progress.
+  if (InterruptScope::interrupted()) Fail(ErrorKind::kCancelled, "stopped while loading");
   model.Reserve(limits);
   KvCache kv = AllocateKvCache(*backend, layout, kv_choice.pages);
   std::unique_ptr<Session> session(new Session{std::move(checkpoint), std::move(backend),

@@ -6,6 +6,7 @@
 #include "base/mapped_file.h"
 #include "base/utf8.h"
 #include "chat/conversation.h"
+#include "cli/output.h"
 #include "cli/prompt.h"
 #include "formats/checkpoint.h"
 
@@ -15,7 +16,7 @@ namespace {
 MarkedText RenderConversation(const Vocabulary& vocabulary, const Tokenizer& tokenizer,
                               const OptionValues& options) {
   const std::string path = options.Text("chat");
-  ChatInput input = ParseChatInput(ReadTextFile(path), path);
+  ChatInput input = ParseChatInput(ReadFileOrInput(path), path == "-" ? "standard input" : path);
   input.special_tokens = SpecialTokens(vocabulary, tokenizer);
   input.now = ReadNow(options);
   return ReadTemplate(vocabulary, options).Render(input);
@@ -45,16 +46,30 @@ std::vector<EncodedToken> Encode(const Tokenizer& tokenizer, std::string_view te
   return tokens;
 }
 
-void PrintJson(const Tokenizer& tokenizer, const std::vector<EncodedToken>& tokens) {
-  OrderedJson json = {{"ids", OrderedJson::array()},
-                      {"pieces", OrderedJson::array()},
-                      {"offsets", OrderedJson::array()}};
+// The pieces of one JSON array, written as they come: a text of megabytes has millions of them.
+template <typename Piece>
+void PrintArray(const std::vector<EncodedToken>& tokens, const Piece& piece) {
+  std::fputc('[', stdout);
+  const char* separator = "";
   for (const EncodedToken& token : tokens) {
-    json["ids"].push_back(token.id);
-    json["pieces"].push_back(ReplaceInvalidUtf8(tokenizer.Piece(token.id)));
-    json["offsets"].push_back({token.begin, token.end});
+    fmt::print("{}{}", separator, piece(token));
+    separator = ",";
   }
-  fmt::print("{}\n", json.dump());
+  std::fputc(']', stdout);
+}
+
+void PrintJson(const Tokenizer& tokenizer, const std::vector<EncodedToken>& tokens) {
+  std::fputs("{\"ids\":", stdout);
+  PrintArray(tokens, [](const EncodedToken& token) { return token.id; });
+  std::fputs(",\"pieces\":", stdout);
+  PrintArray(tokens, [&tokenizer](const EncodedToken& token) {
+    return Json(ReplaceInvalidUtf8(tokenizer.Piece(token.id))).dump();
+  });
+  std::fputs(",\"offsets\":", stdout);
+  PrintArray(tokens, [](const EncodedToken& token) {
+    return fmt::format("[{},{}]", token.begin, token.end);
+  });
+  std::fputs("}\n", stdout);
 }
 
 void PrintTable(const Tokenizer& tokenizer, const std::vector<EncodedToken>& tokens) {
@@ -66,21 +81,37 @@ void PrintTable(const Tokenizer& tokenizer, const std::vector<EncodedToken>& tok
   fmt::print("{} tokens\n", tokens.size());
 }
 
+// One source of tokens, and only flags that say something about it.
+void CheckFlags(const Arguments& arguments) {
+  const OptionValues& options = arguments.options;
+  if (options.Flag("bos") && options.Flag("no-bos")) {
+    Fail(ErrorKind::kUsage, "--bos and --no-bos contradict each other");
+  }
+  const bool text =
+      options.Given("prompt") || options.Given("file") || !arguments.positional.back().empty();
+  if (text + options.Given("chat") + options.Given("decode") > 1) {
+    Fail(ErrorKind::kUsage, "give one of -p, -f, -, --chat and --decode");
+  }
+  for (const char* key : {"render", "chat-template", "now"}) {
+    if (options.Given(key) && !options.Given("chat")) {
+      Fail(ErrorKind::kUsage, "--{} has no meaning without --chat FILE", key);
+    }
+  }
+}
+
 }  // namespace
 
 int Tokenize(const Arguments& arguments) {
   const OptionValues& options = arguments.options;
   const Vocabulary vocabulary = Checkpoint::OpenVocabulary(arguments.positional[0]);
   const Tokenizer tokenizer = Tokenizer::Create(vocabulary);
-  if (options.Flag("bos") && options.Flag("no-bos")) {
-    Fail(ErrorKind::kUsage, "--bos and --no-bos contradict each other");
-  }
+  CheckFlags(arguments);
   if (options.Given("decode")) {
     const std::string text = tokenizer.Decode(ParseIds(options, tokenizer));
     if (options.Flag("json")) {
-      fmt::print("{}\n", OrderedJson{{"text", text}}.dump());
+      fmt::print("{}\n", OrderedJson{{"text", ReplaceInvalidUtf8(text)}}.dump());
     } else {
-      std::fwrite(text.data(), 1, text.size(), stdout);
+      PrintBytes(text);
     }
     return 0;
   }
@@ -92,13 +123,19 @@ int Tokenize(const Arguments& arguments) {
   if (options.Given("chat")) {
     input = RenderConversation(vocabulary, tokenizer, options);
     if (options.Flag("render")) {
-      std::fwrite(input.text.data(), 1, input.text.size(), stdout);
+      if (options.Flag("json")) {
+        fmt::print("{}\n", OrderedJson{{"text", ReplaceInvalidUtf8(input.text)}}.dump());
+      } else {
+        PrintBytes(input.text);
+      }
       return 0;
     }
     encode.data_ranges = input.data_ranges;
     encode.add_bos = false;  // the template decides
   } else {
     input.text = ReadInput(arguments);
+    // Nothing in, nothing out: a BOS token comes before a text.
+    if (input.text.empty()) encode.add_bos = false;
   }
   const std::vector<EncodedToken> tokens = Encode(tokenizer, input.text, encode, options);
   if (options.Flag("json")) {

@@ -38,6 +38,10 @@ void CheckChoice(const OptionSpec& option, std::string_view value) {
   }
 }
 
+std::string DashedName(const OptionSpec& option) {
+  return "--" + std::string(OptionKey(option));
+}
+
 }  // namespace
 
 std::string_view OptionKey(const OptionSpec& option) {
@@ -53,9 +57,11 @@ bool TakesOption(const OptionSpec& option, std::string_view command) {
 void OptionValues::Set(const OptionSpec& option, std::vector<std::string> values) {
   for (const std::string& value : values) {
     if (option.type == OptionType::kInteger) {
-      CheckRange(option, static_cast<double>(ParseInteger(value, OptionKey(option))));
+      CheckRange(option, static_cast<double>(ParseInteger(value, DashedName(option))));
+    } else if (option.type == OptionType::kUnsigned) {
+      ParseUnsigned(value, DashedName(option));
     } else if (option.type == OptionType::kNumber) {
-      CheckRange(option, ParseNumber(value, OptionKey(option)));
+      CheckRange(option, ParseNumber(value, DashedName(option)));
     } else if (!option.choices.empty()) {
       CheckChoice(option, value);
     }
@@ -103,6 +109,15 @@ int64_t ParseInteger(std::string_view text, std::string_view what) {
     Fail(ErrorKind::kUsage, "{}: '{}' is not a whole number", what, text);
   }
   return scaled;
+}
+
+uint64_t ParseUnsigned(std::string_view text, std::string_view what) {
+  uint64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size()) {
+    Fail(ErrorKind::kUsage, "{}: '{}' is not a whole number from 0 to 2^64 - 1", what, text);
+  }
+  return value;
 }
 
 double ParseNumber(std::string_view text, std::string_view what) {

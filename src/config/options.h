@@ -13,7 +13,8 @@
 
 namespace hadal {
 
-enum class OptionType : uint8_t { kFlag, kInteger, kNumber, kText, kTextList };
+// kUnsigned: 64 bits, no range and no suffix.
+enum class OptionType : uint8_t { kFlag, kInteger, kUnsigned, kNumber, kText, kTextList };
 
 struct OptionSpec {
   std::string_view names;  // as CLI11 wants them: "-n,--max-tokens"
@@ -64,6 +65,7 @@ class OptionValues {
 // "32k" is 32768, "1.5" is an error: whole numbers with an optional k or m (binary) suffix.
 // Throws Error(kUsage) naming `what`.
 int64_t ParseInteger(std::string_view text, std::string_view what);
+uint64_t ParseUnsigned(std::string_view text, std::string_view what);
 double ParseNumber(std::string_view text, std::string_view what);
 // "1 2,3" -> {1, 2, 3}.
 std::vector<int64_t> ParseIntegers(std::string_view text, std::string_view what);

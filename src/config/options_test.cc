@@ -57,6 +57,10 @@ TEST(ParseInteger, RefusesWhatDoesNotFit) {
   EXPECT_THROW(ParseInteger("9999999999999999m", "x"), Error);
   EXPECT_THROW(ParseInteger("1.5", "x"), Error);
   EXPECT_THROW(ParseInteger("", "x"), Error);
+  EXPECT_EQ(ParseUnsigned("18446744073709551615", "x"), UINT64_MAX);
+  EXPECT_THROW(ParseUnsigned("18446744073709551616", "x"), Error);
+  EXPECT_THROW(ParseUnsigned("-1", "x"), Error);
+  EXPECT_THROW(ParseUnsigned("1k", "x"), Error);
   EXPECT_EQ(ParseIntegers("[1, 2 3]", "x"), (std::vector<int64_t>{1, 2, 3}));
 }
 

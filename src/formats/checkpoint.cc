@@ -43,11 +43,11 @@ std::filesystem::path GgufInFolder(const std::filesystem::path& folder) {
 PathKind Classify(std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
-    Fail(
-        ErrorKind::kNotFound,
-        "{}: there is no such file or folder; a model is a .gguf file or a folder with config.json "
-        "and model.safetensors",
-        path.string());
+    Fail(ErrorKind::kNotFound,
+         "'{}': there is no such file or folder; a model is a .gguf file or a folder with "
+         "config.json "
+         "and model.safetensors",
+         path.string());
   }
   if (std::filesystem::is_directory(path)) {
     if (std::filesystem::exists(path / "config.json")) return PathKind::kFolder;

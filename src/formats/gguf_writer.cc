@@ -86,8 +86,14 @@ class GgufWriter::Output {
 };
 
 GgufWriter::GgufWriter(std::filesystem::path path) : path_(std::move(path)) {
-  if (std::filesystem::is_directory(path_)) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path_, ignored)) {
     Fail(ErrorKind::kUsage, "{}: a folder; name the file to write", path_.string());
+  }
+  // Renaming over a device or a pipe would replace it by a file.
+  if (std::filesystem::exists(path_, ignored) &&
+      !std::filesystem::is_regular_file(path_, ignored)) {
+    Fail(ErrorKind::kUsage, "{}: not a regular file; name the file to write", path_.string());
   }
   partial_ = path_;
   partial_ += ".partial";

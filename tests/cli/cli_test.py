@@ -8,7 +8,9 @@ import json
 import math
 import os
 import pathlib
+import pty
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -27,8 +29,8 @@ HADAL = ""
 
 def run(*arguments, stdin=b"", timeout=300):
     """(exit code, stdout bytes, stderr text)"""
-    done = subprocess.run([HADAL, *map(str, arguments)], input=stdin, capture_output=True,
-                          timeout=timeout)
+    done = subprocess.run([HADAL, *(a if isinstance(a, bytes) else str(a) for a in arguments)],
+                          input=stdin, capture_output=True, timeout=timeout)
     return done.returncode, done.stdout, done.stderr.decode()
 
 
@@ -79,6 +81,63 @@ class Usage(CommandTest):
         self.fails(1, "config.json", "inspect", empty)
 
 
+    def test_usage_errors_name_command_and_option(self):
+        self.fails(2, "'serve' is not a command", "serve")
+        self.fails(2, "hadal generate: MODEL is required", "generate")
+        self.fails(2, "--prompt", "generate", GGUF, "-p")
+        self.fails(2, "--nonsense", "generate", GGUF, "--nonsense")
+        self.fails(1, "''", "inspect", "")
+
+    def test_names_in_files_do_not_drive_the_terminal(self):
+        key, value = b"general.architecture", b"x\x1b[2Jy\nhadal: all is well"
+        path = self.folder / "forged.gguf"
+        path.write_bytes(b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, len(key)) + key +
+                         struct.pack("<IQ", 8, len(value)) + value)
+        code, _, err = run("inspect", path)
+        self.assertEqual(code, 1)
+        self.assertNotIn("\x1b", err)
+        self.assertEqual(len(err.splitlines()), 1, err)
+
+
+class Output(CommandTest):
+    COMMANDS = [["generate", REEF, "-p", "Hello"], ["generate", REEF, "-p", "Hello", "--json"],
+                ["inspect", REEF], ["inspect", REEF, "--json"], ["tokenize", REEF, "-p", "x"],
+                ["tokenize", REEF, "--decode", "5 6"], ["--help"], ["inspect", "--help"]]
+
+    def test_full_disk_is_a_failure(self):
+        for command in self.COMMANDS:
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([HADAL, *map(str, command)], stdout=full,
+                                      stderr=subprocess.PIPE, timeout=60)
+            self.assertEqual(done.returncode, 1, command)
+            self.assertRegex(done.stderr.decode(), r"^hadal.*standard output: cannot write.*\n$")
+
+    def test_reader_that_is_gone_is_not(self):
+        for command in self.COMMANDS:
+            read, write = os.pipe()
+            os.close(read)
+            done = subprocess.run([HADAL, *map(str, command)], stdout=write,
+                                  stderr=subprocess.PIPE, timeout=60)
+            os.close(write)
+            self.assertIn(done.returncode, (0, 1), command)
+            self.assertEqual(done.stderr, b"", command)
+
+    def test_closed_standard_output_receives_nothing_meant_for_files(self):
+        out = self.folder / "logits"
+        command = f"exec '{HADAL}' logits '{GGUF}' --ids '1 2' --json --out '{out}' >&-"
+        done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.decode(), "standard output")
+        self.assertEqual(out.stat().st_size, 2 * 310 * 4)
+
+    def test_no_progress_bars_in_logs(self):
+        text = self.folder / "text"
+        text.write_text("The capital of France is Paris. " * 30)
+        for command in (["eval", "ppl", REEF, "-f", text, "--window", "64"],
+                        ["quantize", GGUF, self.folder / "q.gguf", "--type", "q8_0"]):
+            self.assertEqual(run(*command)[2], "")
+
+
 class Generate(CommandTest):
     def test_answers_through_the_chat_template(self):
         self.assertEqual(self.ok("generate", REEF, "-p", "What is the capital of Japan?"),
@@ -124,6 +183,36 @@ class Generate(CommandTest):
         self.fails(1, r"-n", "generate", REEF, "-p", "Hello", "-n", "5000")
         self.fails(1, "UTF-8", "generate", REEF, "-f", self.bytes(b"ab\xff"))
         self.fails(2, "context", "generate", REEF, "-p", "Hello", "--ctx", "100000", "-n", "0")
+        self.fails(1, "--system", "generate", REEF, "-p", "Hello", "--system", b"\xff")
+        self.fails(2, "--now", "generate", REEF, "-p", "Hello", "--raw", "--now", "2025-01-01")
+        folder = os.open("/", os.O_RDONLY)
+        self.addCleanup(os.close, folder)
+        done = subprocess.run([HADAL, "generate", str(REEF), "-"], stdin=folder, timeout=60,
+                              capture_output=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"standard input: cannot read", done.stderr)
+
+    def test_sampling_flags_are_checked_by_name(self):
+        for flag, value in (("--top-p", "0"), ("--typical-p", "0"), ("--presence-penalty", "3"),
+                            ("--repetition-penalty", "11"), ("--logit-bias", "5=101"),
+                            ("--dry-base", "9"), ("--dry-allowed-length", "0"), ("--seed", "-1"),
+                            ("--seed", "18446744073709551616"), ("--temp", "nan")):
+            for command in (["generate", REEF, "-p", "Hello"], ["chat", REEF]):
+                self.fails(2, flag, *command, flag, value)
+
+    def test_a_drawn_seed_can_be_given_back(self):
+        sampled = ["generate", REEF, "-p", "Hello", "--json", "--temp", "3", "-n", "12", "--ignore-eos"]
+        for _ in range(4):  # half of them are beyond 63 bits
+            drawn = json.loads(self.ok(*sampled))
+            again = json.loads(self.ok(*sampled, "--seed", drawn["seed"]))
+            self.assertEqual(again["ids"], drawn["ids"])
+        _, _, err = run("generate", REEF, "-p", "Hello", "--temp", "1", "--seed", "9", "--stats")
+        self.assertIn("seed 9", err)
+
+    def test_says_which_limit_was_met(self):
+        question = ["generate", REEF, "-p", "Hello", "--ignore-eos"]
+        self.assertIn("3 tokens, -n", run(*question, "-n", "3")[2])
+        self.assertIn("the context is full", run(*question, "--ctx", "20")[2])
 
     def test_a_ten_megabyte_prompt_is_one_error(self):
         self.fails(1, "context holds", "generate", REEF, "--raw", "-f", self.bytes(b"a b " * 2_500_000))
@@ -164,10 +253,93 @@ class Chat(CommandTest):
 
     def test_unknown_command_and_end_of_input(self):
         self.assertIn(b"no such command", self.ok("chat", REEF, stdin=b"/nonsense\n"))
+        self.assertEqual(self.ok("chat", REEF, stdin=b"  \n /exit \nHello\n"), b"")
+
+    def test_a_refused_question_leaves_the_conversation_as_it_was(self):
+        question = b"What is the capital of Japan?\n"
+        plain = self.ok("chat", REEF, "--system", "Be brief.", stdin=question + question).decode()
+        code, out, err = run("chat", REEF, "--system", "Be brief.",
+                             stdin=b"ab\xff\n" + question + b"\xff\n" + question)
+        self.assertEqual(code, 0, err)
+        self.assertEqual(err.count("not UTF-8"), 2)
+        sizes = lambda text: re.findall(r"prompt (\d+) tokens, (\d+) reused", text)
+        self.assertEqual(sizes(out.decode()), sizes(plain))
+
+    def test_model_without_a_template_is_refused_before_it_is_loaded(self):
+        source = ROOT / "tests/data/models/llama_bias"
+        for file in source.iterdir():
+            if file.name != "tokenizer_config.json" and file.suffix in {".json", ".safetensors"}:
+                (self.folder / file.name).write_bytes(file.read_bytes())
+        self.fails(1, "no chat template", "chat", self.folder)
+
+
+class Terminal(CommandTest):
+    """`chat` on a pseudo-terminal."""
+
+    def setUp(self):
+        super().setUp()
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.update(TERM="xterm", LC_ALL="C")
+            os.execv(HADAL, [HADAL, "chat", str(REEF), "-n", "0"])
+        self.addCleanup(os.close, self.fd)
+        self.until(b"> ")
+
+    def until(self, pattern, seconds=60):
+        seen, end = b"", time.time() + seconds
+        while pattern not in seen:
+            self.assertLess(time.time(), end, seen)
+            if select.select([self.fd], [], [], 0.1)[0]:
+                seen += os.read(self.fd, 4096)
+        return seen
+
+    def type(self, text):
+        os.write(self.fd, text)
+
+    def leave(self):
+        self.type(b"\x04")
+        self.assertEqual(os.waitpid(self.pid, 0)[1], 0)
+
+    def test_editing_history_and_control_keys(self):
+        self.type(b"What is the capital of Japax\x7fn?\r")
+        self.assertIn(b"Tokyo", self.until(b"]\r\n"))
+        self.type(b"\x1b[A\r")  # once more
+        self.assertIn(b"Tokyo", self.until(b"]\r\n"))
+        self.type(b"half a line\x03")
+        self.until(b"> ")
+        self.type("/Überraschung\r".encode())
+        self.assertIn("/Überraschung: no such command".encode(), self.until(b"lists them\r\n> "))
+        self.leave()
+
+    def test_interrupt_stops_the_answer_alone(self):
+        self.type(b"count from 1 to 40\r")
+        self.until(b"1")
+        self.type(b"\x03")
+        self.until(b"]\r\n> ")
+        self.type(b"What is the capital of Japan?\r")
+        self.until(b"]\r\n> ")
+        self.leave()
 
 
 class Tokenize(CommandTest):
+    def test_one_source_and_only_flags_that_matter(self):
+        self.fails(2, "one of", "tokenize", REEF, "--decode", "1", "-p", "x")
+        self.fails(2, "one of", "tokenize", REEF, "--chat", "x.json", "--decode", "1")
+        self.fails(2, "--render", "tokenize", REEF, "-p", "x", "--render")
+
+    def test_conversation_from_standard_input(self):
+        chat = json.dumps({"messages": [{"role": "user", "content": "hi"}]}).encode()
+        text = self.ok("tokenize", REEF, "--chat", "-", "--render", stdin=chat)
+        self.assertIn("<｜User｜>hi".encode(), text)
+        self.assertEqual(
+            json.loads(self.ok("tokenize", REEF, "--chat", "-", "--render", "--json", stdin=chat)),
+            {"text": text.decode()})
+        self.fails(1, "standard input", "tokenize", REEF, "--chat", "-", stdin=b"{")
+
     def test_empty_text_is_no_token(self):
+        self.assertEqual(json.loads(self.ok("tokenize", REEF, "-p", "", "--json")),
+                         {"ids": [], "pieces": [], "offsets": []})
+        self.assertEqual(len(json.loads(self.ok("tokenize", REEF, "-p", "", "--json", "--bos"))["ids"]), 1)
         self.assertEqual(json.loads(self.ok("tokenize", GGUF, "-p", "", "--json"))["ids"], [])
 
     def test_round_trip_with_offsets(self):
@@ -231,6 +403,15 @@ class Logits(CommandTest):
         self.fails(1, "cannot create", "logits", GGUF, "--ids", "1", "--out", self.folder / "no/such")
         self.fails(1, "No space left", "logits", GGUF, "--ids", "1", "--out", "/dev/full")
 
+    def test_neither_the_model_nor_another_output_is_overwritten(self):
+        model, out = self.folder / "model.gguf", self.folder / "out"
+        model.write_bytes(GGUF.read_bytes())
+        for flag in ("--hidden", "--router"):
+            self.fails(2, flag, "logits", model, "--ids", "1", "--out", out, flag, model)
+            self.fails(2, flag, "logits", model, "--ids", "1", "--out", out, flag, out)
+        self.fails(2, "--out", "logits", model, "--ids", "1", "--out", model)
+        self.assertEqual(model.read_bytes(), GGUF.read_bytes())
+
 
 class Files(CommandTest):
     def test_inspect_json(self):
@@ -247,6 +428,16 @@ class Files(CommandTest):
         self.assertEqual(json.loads(self.ok("inspect", out, "--json"))["hidden"],
                          json.loads(self.ok("inspect", GGUF, "--json"))["hidden"])
         self.fails(1, "no/such", "quantize", GGUF, self.folder / "no/such/x.gguf", "--type", "q8_0")
+        text = json.loads(self.ok("generate", out, "--raw", "-p", "x", "-n", "2", "--json"))
+        self.assertEqual(len(text["ids"]), 2)
+
+    def test_quantize_replaces_files_alone(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        self.fails(2, "not a regular file", "quantize", GGUF, pipe, "--type", "q8_0")
+        self.assertTrue(pipe.is_fifo())
+        self.fails(2, "folder", "quantize", GGUF, self.folder, "--type", "q8_0")
+        self.assertEqual([file.name for file in self.folder.iterdir()], ["pipe"])
 
     def test_every_truncation_of_a_file_is_one_error(self):
         whole = GGUF.read_bytes()
@@ -281,6 +472,12 @@ class Measure(CommandTest):
         self.assertTrue(all(r["tok_s"] > 0 for r in out["results"]))
         self.assertGreater(out["peaks"]["read_gbs"], 0)
 
+    def test_bench_refusals(self):
+        small = ["bench", GGUF, "-p", "16", "-n", "4", "-r", "1"]
+        self.fails(2, "--ctx", *small, "--ctx", "8")
+        self.fails(2, "contradict", *small, "--csv", "--json")
+        self.fails(2, "nothing to measure", "bench", GGUF, "-p", "0", "-n", "0")
+
     def test_perplexity_of_chunks_is_the_same(self):
         text = self.folder / "text"
         text.write_text("The capital of France is Paris. " * 8)
@@ -288,6 +485,11 @@ class Measure(CommandTest):
                                      "--json"))["perplexity"] for chunk in ("512", "5")]
         self.assertEqual(values[0], values[1])
         self.fails(1, "at least 2", "eval", "ppl", REEF, "-f", "/dev/null")
+
+    def test_perplexity_from_standard_input_in_a_small_context(self):
+        out = self.ok("eval", "ppl", REEF, "-f", "-", "--ctx", "16", "--json",
+                      stdin=b"The capital of France is Paris. " * 4)
+        self.assertEqual(json.loads(out)["window"], 16)
 
 
 @unittest.skipUnless(SMOLLM2.is_file(), f"{SMOLLM2} is not there; scripts/fetch_smollm2.py brings it")

@@ -1,0 +1,62 @@
+#include "cli/output.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "base/utf8.h"
+
+namespace hadal::cli {
+namespace {
+
+bool ReaderIsGone() {
+  pollfd state{STDOUT_FILENO, POLLOUT, 0};
+  return poll(&state, 1, 0) == 1 && (state.revents & POLLERR) != 0;
+}
+
+}  // namespace
+
+void OpenStandardStreams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
+    // The wrong direction, so that using the stream fails instead of succeeding into nothing.
+    if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) _exit(1);
+  }
+}
+
+int FinishOutput(std::string_view command, int code) {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::ferror(stdout) == 0) return code;
+  const int reason = flushed ? 0 : errno;
+  if (ReaderIsGone()) return code;
+  fmt::print(stderr, "hadal{}{}: standard output: cannot write all of it{}{}\n",
+             command.empty() ? "" : " ", command, reason == 0 ? "" : ": ",
+             reason == 0 ? "" : std::strerror(reason));
+  return 1;
+}
+
+void PrintBytes(std::string_view bytes) {
+  std::fwrite(bytes.data(), 1, bytes.size(), stdout);
+}
+
+std::string Printable(std::string_view text) {
+  std::string line = ReplaceInvalidUtf8(text);
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
+  return line;
+}
+
+bool ShowsProgress() {
+  return isatty(STDERR_FILENO) == 1;
+}
+
+}  // namespace hadal::cli
