@@ -2,11 +2,14 @@
 
 #include <histedit.h>
 #include <langinfo.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <clocale>
 #include <csignal>
 #include <cstdio>
+#include <cwchar>
 #include <iostream>
 #include <string_view>
 
@@ -23,6 +26,34 @@ void UseUtf8Terminal() {
   }
 }
 
+// One byte from the terminal: 1, 0 at the end, -1 on Ctrl-C. A Ctrl-C that comes just before a
+// blocking read would go unseen until the next key; hence the looking up between short waits.
+int ReadByte(char& byte) {
+  constexpr int kWaitMilliseconds = 100;
+  for (;;) {
+    if (InterruptScope::interrupted()) return -1;
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    const int ready = poll(&input, 1, kWaitMilliseconds);
+    if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
+    const ssize_t n = read(STDIN_FILENO, &byte, 1);
+    if (n < 0 && errno == EINTR) continue;
+    return n == 1 ? 1 : 0;
+  }
+}
+
+// libedit's way to ask for a character. Bytes that form none are skipped.
+int ReadCharacter(EditLine*, wchar_t* character) {
+  std::mbstate_t state{};
+  for (;;) {
+    char byte = 0;
+    const int got = ReadByte(byte);
+    if (got != 1) return got;
+    const size_t size = std::mbrtowc(character, &byte, 1, &state);
+    if (size <= 1) return 1;
+    if (size == static_cast<size_t>(-1)) state = {};
+  }
+}
+
 }  // namespace
 
 struct LineReader::Editor {
@@ -35,6 +66,7 @@ struct LineReader::Editor {
     el_set(line, EL_CLIENTDATA, this);
     el_set(line, EL_PROMPT, &Editor::Prompt);
     el_set(line, EL_EDITOR, "emacs");
+    el_set(line, EL_GETCFN, &ReadCharacter);
     el_set(line, EL_HIST, history, past);
     el_source(line, nullptr);
   }

@@ -4,6 +4,7 @@
     cli_test.py PATH/TO/hadal [unittest arguments]
 """
 import array
+import contextlib
 import json
 import math
 import os
@@ -297,8 +298,16 @@ class Terminal(CommandTest):
         os.write(self.fd, text)
 
     def leave(self):
-        self.type(b"\x04")
-        self.assertEqual(os.waitpid(self.pid, 0)[1], 0)
+        # Again, on an empty line, where it came before the editor took over the terminal.
+        pid, status, end = 0, 0, time.time() + 30
+        while pid == 0:
+            self.assertLess(time.time(), end)
+            with contextlib.suppress(OSError):  # it is gone
+                self.type(b"\x15\x04")
+                while select.select([self.fd], [], [], 0.1)[0]:
+                    os.read(self.fd, 4096)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+        self.assertEqual(status, 0)
 
     def test_editing_history_and_control_keys(self):
         self.type(b"What is the capital of Japax\x7fn?\r")
@@ -313,7 +322,7 @@ class Terminal(CommandTest):
 
     def test_interrupt_stops_the_answer_alone(self):
         self.type(b"count from 1 to 40\r")
-        self.until(b"1")
+        self.until(b" 12 ")
         self.type(b"\x03")
         self.until(b"]\r\n> ")
         self.type(b"What is the capital of Japan?\r")
