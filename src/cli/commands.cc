@@ -75,7 +75,8 @@ Arguments Collect(const Parsed& parsed) {
 }
 
 void Complain(std::string_view command, std::string_view message) {
-  fmt::print(stderr, "hadal{}{}: {}\n", command.empty() ? "" : " ", command, Printable(message));
+  fmt::print(stderr, "hadal{}{}: {}\n", command.empty() ? "" : " ", command,
+             Shortened(Printable(message)));
 }
 
 int Run(const Parsed& parsed) {

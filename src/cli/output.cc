@@ -5,8 +5,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -49,10 +47,25 @@ void PrintBytes(std::string_view bytes) {
 }
 
 std::string Printable(std::string_view text) {
-  std::string line = ReplaceInvalidUtf8(text);
-  std::replace_if(
-      line.begin(), line.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
+  const std::string valid = ReplaceInvalidUtf8(text);
+  std::string line;
+  for (size_t pos = 0; pos < valid.size();) {
+    const Utf8Char character = DecodeUtf8(valid, pos);
+    const bool control = character.code < 0x20 || (character.code >= 0x7F && character.code < 0xA0);
+    const bool separator = character.code == 0x2028 || character.code == 0x2029;
+    AppendUtf8(control || separator ? U'?' : character.code, line);
+    pos += character.size;
+  }
   return line;
+}
+
+std::string Shortened(const std::string& line) {
+  constexpr size_t kHead = 600, kTail = 300;
+  if (line.size() <= kHead + kTail) return line;
+  size_t tail = line.size() - kTail;
+  while ((static_cast<unsigned char>(line[tail]) & 0xC0) == 0x80) ++tail;
+  const std::string head = line.substr(0, kHead);
+  return head.substr(0, CompleteUtf8Prefix(head)) + " [...] " + line.substr(tail);
 }
 
 bool ShowsProgress() {

@@ -21,6 +21,9 @@ void PrintBytes(std::string_view bytes);
 // lines. Control characters become '?', bytes that are not UTF-8 U+FFFD.
 std::string Printable(std::string_view text);
 
+// Printable text without the middle of what no one would read: kilobytes of a hostile name.
+std::string Shortened(const std::string& line);
+
 // True when a person watches stderr: lines that overwrite themselves are for them alone.
 bool ShowsProgress();
 

@@ -98,6 +98,12 @@ class Usage(CommandTest):
         self.assertEqual(code, 1)
         self.assertNotIn("\x1b", err)
         self.assertEqual(len(err.splitlines()), 1, err)
+        key = "é\x85\u2028".encode() * 5000
+        path.write_bytes(b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, len(key)) + key + struct.pack("<I", 99))
+        code, _, err = run("inspect", path)
+        self.assertEqual((code, len(err.splitlines())), (1, 1))
+        self.assertLess(len(err), 1200)
+        self.assertIn("value type 99", err)
 
 
 class Output(CommandTest):
