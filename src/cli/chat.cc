@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -99,6 +100,9 @@ class ChatLoop {
         reader_("> ") {}
 
   void Run() {
+    // Between answer and prompt, too, Ctrl-C must not end the program that a person talks to.
+    std::optional<InterruptScope> interrupt;
+    if (isatty(STDIN_FILENO) == 1) interrupt.emplace();
     // Output that nobody can read any more ends the conversation; see FinishOutput.
     while (std::ferror(stdout) == 0) {
       const std::optional<std::string> line = reader_.Next();

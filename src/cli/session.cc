@@ -105,10 +105,10 @@ InterruptScope::InterruptScope() {
   // Without SA_RESTART, so that a line editor waiting for a key comes back.
   struct sigaction action {};
   action.sa_handler = OnInterrupt;
-  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGINT, &action, &previous_);
 }
 InterruptScope::~InterruptScope() {
-  std::signal(SIGINT, SIG_DFL);
+  sigaction(SIGINT, &previous_, nullptr);
 }
 bool InterruptScope::interrupted() {
   return g_interrupted.load(std::memory_order_relaxed);

@@ -1,6 +1,7 @@
 // A model opened for use: everything between a path and an engine that takes requests.
 #pragma once
 
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,6 +54,9 @@ class InterruptScope {
 
   static bool interrupted();
   static void Clear();
+
+ private:
+  struct sigaction previous_ {};
 };
 
 }  // namespace hadal::cli

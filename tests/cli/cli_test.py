@@ -317,9 +317,9 @@ class Terminal(CommandTest):
 
     def test_editing_history_and_control_keys(self):
         self.type(b"What is the capital of Japax\x7fn?\r")
-        self.assertIn(b"Tokyo", self.until(b"]\r\n"))
+        self.assertIn(b"Tokyo", self.until(b"]\r\n> "))
         self.type(b"\x1b[A\r")  # once more
-        self.assertIn(b"Tokyo", self.until(b"]\r\n"))
+        self.assertIn(b"Tokyo", self.until(b"]\r\n> "))
         self.type(b"half a line\x03")
         self.until(b"> ")
         self.type("/Überraschung\r".encode())
