@@ -37,8 +37,12 @@ WeightPolicy ChoosePolicy(const OptionValues& options) {
 
 std::unique_ptr<Backend> MakeBackend(const OptionValues& options) {
   if (options.Text("backend") == "ref") return MakeRefBackend();
-  const int threads = options.Given("threads") ? static_cast<int>(options.Integer("threads"))
-                                               : DefaultThreadCount();
+  const int cpus = DefaultThreadCount();
+  const int threads =
+      options.Given("threads") ? static_cast<int>(options.Integer("threads")) : cpus;
+  if (threads > cpus) {
+    fmt::print(stderr, "hadal: {} threads on {} CPUs get in each other's way\n", threads, cpus);
+  }
   return MakeCpuBackend(threads);
 }
 
