@@ -24,7 +24,7 @@ TEST(Json, NamesTheSourceOfEveryFault) {
   EXPECT_EQ(MessageOf(R"({"x": 1, "y": {"z": 1, "z": 2}})"),
             "a.json: the member \"z\" stands twice in one object");
   EXPECT_EQ(MessageOf("[[[[[1]]]]]"), "a.json: JSON nested deeper than 4 levels at byte 4");
-  EXPECT_EQ(MessageOf(R"(["[[[[[[[", "\\"[[[["])"), "");  // brackets in strings
+  EXPECT_EQ(MessageOf(R"(["[[[[[[[", "\"[[[["])"), "");  // brackets in strings
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <unordered_set>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -24,42 +23,6 @@ constexpr std::array kTypeNames = {
     TypeName{"I8", DType::kI8},     TypeName{"U8", DType::kU8},
     TypeName{"I16", DType::kI16},   TypeName{"I32", DType::kI32},
     TypeName{"I64", DType::kI64},   TypeName{"F64", DType::kF64},
-};
-
-// nlohmann keeps the last of two members with one name; a hostile file may count on readers that
-// keep the first.
-class DuplicateFinder : public nlohmann::json_sax<Json> {
- public:
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(size_t) override {
-    names_.emplace_back();
-    return true;
-  }
-  bool end_object() override {
-    names_.pop_back();
-    return true;
-  }
-  bool start_array(size_t) override { return true; }
-  bool end_array() override { return true; }
-  bool key(string_t& name) override {
-    if (names_.back().insert(name).second) return true;
-    duplicate_ = name;
-    return false;
-  }
-  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override {
-    return false;
-  }
-  const std::string& duplicate() const { return duplicate_; }
-
- private:
-  std::vector<std::unordered_set<std::string>> names_;
-  std::string duplicate_;
 };
 
 std::string_view Header(std::span<const std::byte> bytes, const std::string& source) {
@@ -149,10 +112,6 @@ std::vector<TensorView> ParseSafetensors(std::span<const std::byte> bytes,
   const std::string_view header = Header(bytes, source);
   const Json directory = ParseJson(header, source + ": header");
   if (!directory.is_object()) Fail(ErrorKind::kBadFile, "{}: header is not an object", source);
-  DuplicateFinder finder;
-  if (!Json::sax_parse(header.begin(), header.end(), &finder)) {
-    Fail(ErrorKind::kBadFile, "{}: '{}' occurs twice in the header", source, finder.duplicate());
-  }
 
   std::vector<Placed> placed;
   for (const auto& [name, entry] : directory.items()) {

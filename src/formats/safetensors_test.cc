@@ -67,7 +67,7 @@ TEST(Safetensors, HostileFilesAreOneClearError) {
       {File(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
             R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
             4),
-       "'a' occurs twice"},
+       "\"a\" stands twice"},
   };
   for (const Case& c : cases) {
     const std::string error = Message([&] { ParseSafetensors(c.file.span(), "m"); });
