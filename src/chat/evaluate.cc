@@ -158,7 +158,7 @@ Value Interpreter::EvaluateCall(const Expr& expr, const Value* caller) {
   Args args = EvaluateArgs(expr.call.get());
   if (caller != nullptr) args.named.emplace_back("caller", *caller);
   runtime_.SetLine(expr.line);
-  return Call(callee, std::move(args));
+  return Call(callee, args);
 }
 
 Value Interpreter::EvaluateFilter(const Expr& expr, const Value* input) {
@@ -178,7 +178,7 @@ Value Interpreter::EvaluateTest(const Expr& expr) {
   return Value::Bool(ApplyTest(runtime_, expr.text.text, value, args), true);
 }
 
-Value Interpreter::Call(const Value& callee, Args args) {
+Value Interpreter::Call(const Value& callee, const Args& args) {
   switch (callee.type) {
     case Type::kUndefined:
       RaiseUndefined(runtime_, callee);

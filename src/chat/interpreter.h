@@ -55,7 +55,7 @@ class Interpreter {
   Value EvaluateFilter(const Expr& expr, const Value* input);
   Value EvaluateTest(const Expr& expr);
   Args EvaluateArgs(const CallArgs* call);
-  Value Call(const Value& callee, Args args);
+  Value Call(const Value& callee, const Args& args);
   Value CallMacro(const Macro& macro, const Args& args);
   void BindParameters(const MacroNode& node, const Args& args);
   Value CallLoop(const Loop& loop, const Args& args);

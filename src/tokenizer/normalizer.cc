@@ -52,7 +52,7 @@ AlignedText PerCharacter(const AlignedText& in, Rewrite&& rewrite) {
   return std::move(out).Finish();
 }
 
-AlignedText Apply(const LowercaseStep&, AlignedText in) {
+AlignedText Apply(const LowercaseStep&, const AlignedText& in) {
   std::string lower;
   return PerCharacter(in, [&lower](char32_t code, TextBuilder& out, size_t begin, size_t end) {
     lower.clear();
@@ -61,7 +61,7 @@ AlignedText Apply(const LowercaseStep&, AlignedText in) {
   });
 }
 
-AlignedText Apply(const StripAccentsStep&, AlignedText in) {
+AlignedText Apply(const StripAccentsStep&, const AlignedText& in) {
   return PerCharacter(in, [](char32_t code, TextBuilder& out, size_t begin, size_t end) {
     if (!IsMark(code)) out.Copy(begin, end);
   });
@@ -78,7 +78,7 @@ bool IsSpaceToNmt(char32_t code) {
          code == 0xFEFF || code == 0xFFFD;
 }
 
-AlignedText Apply(const NmtStep&, AlignedText in) {
+AlignedText Apply(const NmtStep&, const AlignedText& in) {
   return PerCharacter(in, [](char32_t code, TextBuilder& out, size_t begin, size_t end) {
     if (IsDroppedByNmt(code)) return;
     if (IsSpaceToNmt(code)) {
