@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/thread_pool.h"
 #include "cli/session.h"
 
 namespace hadal::cli {
@@ -107,9 +106,7 @@ int Bench(const Arguments& arguments) {
   bench.repeats = static_cast<uint32_t>(options.Integer("repeat"));
   bench.chunk = static_cast<uint32_t>(options.Integer("chunk"));
   bench.integer_weights = HasIntegerWeights(checkpoint, options);
-  const int threads = options.Given("threads") ? static_cast<int>(options.Integer("threads"))
-                                               : DefaultThreadCount();
-  bench.peaks = MeasurePeaks(threads, ChooseIsaLevel());
+  bench.peaks = MeasurePeaks(ThreadCount(options), ChooseIsaLevel());
   const std::unique_ptr<Session> session =
       OpenSession(std::move(checkpoint), options, {.max_sequences = most_seqs, .context = context});
 

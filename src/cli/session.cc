@@ -37,10 +37,8 @@ WeightPolicy ChoosePolicy(const OptionValues& options) {
 
 std::unique_ptr<Backend> MakeBackend(const OptionValues& options) {
   if (options.Text("backend") == "ref") return MakeRefBackend();
-  const int cpus = DefaultThreadCount();
-  const int threads =
-      options.Given("threads") ? static_cast<int>(options.Integer("threads")) : cpus;
-  if (threads > cpus) {
+  const int threads = ThreadCount(options);
+  if (const int cpus = DefaultThreadCount(); threads > cpus) {
     fmt::print(stderr, "hadal: {} threads on {} CPUs get in each other's way\n", threads, cpus);
   }
   return MakeCpuBackend(threads);
@@ -119,6 +117,11 @@ bool InterruptScope::interrupted() {
 }
 void InterruptScope::Clear() {
   g_interrupted.store(false, std::memory_order_relaxed);
+}
+
+int ThreadCount(const OptionValues& options) {
+  return options.Given("threads") ? static_cast<int>(options.Integer("threads"))
+                                  : DefaultThreadCount();
 }
 
 std::unique_ptr<Session> OpenSession(Checkpoint checkpoint, const OptionValues& options,

@@ -39,6 +39,9 @@ struct Session {
   std::unique_ptr<Engine> StartEngine();
 };
 
+// --threads, or the CPUs at hand.
+int ThreadCount(const OptionValues& options);
+
 // Plans and loads. Shows a progress line on stderr when loading takes more than three seconds.
 // Throws Error; kCancelled on Ctrl-C.
 std::unique_ptr<Session> OpenSession(Checkpoint checkpoint, const OptionValues& options,
