@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <chrono>
-#include <cstdio>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -24,12 +23,19 @@ PerplexityOptions ReadOptions(const OptionValues& options, size_t n_tokens, uint
   return result;
 }
 
-void ShowProgress(const PerplexityProgress& progress) {
+void ShowScore(ProgressLine& line, const PerplexityProgress& progress) {
   if (InterruptScope::interrupted()) Fail(ErrorKind::kCancelled, "stopped");
-  if (!ShowsProgress()) return;
-  fmt::print(stderr, "\r{} of {} tokens, perplexity {:.4f}", progress.tokens_scored,
-             progress.tokens_total, progress.perplexity);
-  std::fflush(stderr);
+  line.Show(fmt::format("{} of {} tokens, perplexity {:.4f}", progress.tokens_scored,
+                        progress.tokens_total, progress.perplexity));
+}
+
+PerplexityResult Measure(Engine& engine, std::span<const int32_t> tokens,
+                         const PerplexityOptions& options) {
+  const InterruptScope interrupt;
+  ProgressLine line;
+  return MeasurePerplexity(engine, tokens, options, [&line](const PerplexityProgress& progress) {
+    ShowScore(line, progress);
+  });
 }
 
 }  // namespace
@@ -54,12 +60,10 @@ int Eval(const Arguments& arguments) {
       {.max_logit_rows = std::min(static_cast<uint32_t>(options.Integer("chunk")), 128u),
        .context = measure.window});
   const std::unique_ptr<Engine> engine = session->StartEngine();
-  const InterruptScope interrupt;
   const auto start = std::chrono::steady_clock::now();
-  const PerplexityResult result = MeasurePerplexity(*engine, tokens, measure, ShowProgress);
+  const PerplexityResult result = Measure(*engine, tokens, measure);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (ShowsProgress()) std::fputs("\r\033[K", stderr);
   if (options.Flag("json")) {
     fmt::print("{}\n", OrderedJson{{"perplexity", result.perplexity},
                                    {"standard_error", result.standard_error},

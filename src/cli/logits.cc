@@ -1,9 +1,12 @@
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/session.h"
@@ -11,14 +14,27 @@
 namespace hadal::cli {
 namespace {
 
-// A file that is written in pieces and complains when it cannot be.
+// A file that is written in pieces and complains when it cannot be. It is opened early, to complain
+// early, but a file that was there keeps its bytes until the first write, and one that was not is
+// gone again when nothing is written.
 class OutputFile {
  public:
   explicit OutputFile(std::string path)
-      : path_(std::move(path)), file_(std::fopen(path_.c_str(), "wb")) {
-    if (!file_) FailSystem("create");
+      : path_(std::move(path)), is_new_(access(path_.c_str(), F_OK) != 0) {
+    const int file = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (file < 0) FailSystem("create");
+    file_.reset(fdopen(file, "wb"));
+    HADAL_CHECK(file_ != nullptr);
+  }
+  ~OutputFile() {
+    if (is_new_ && !written_) unlink(path_.c_str());
   }
   void WriteAt(uint64_t offset, const void* data, size_t size) {
+    if (!written_ && !is_new_ && std::filesystem::is_regular_file(path_) &&
+        ftruncate(fileno(file_.get()), 0) != 0) {
+      FailSystem("write");
+    }
+    written_ = true;
     if (std::fseek(file_.get(), static_cast<long>(offset), SEEK_SET) != 0 ||
         std::fwrite(data, 1, size, file_.get()) != size) {
       FailSystem("write");
@@ -36,6 +52,8 @@ class OutputFile {
     Fail(ErrorKind::kIo, "{}: cannot {}: {}", path_, action, std::strerror(errno));
   }
   std::string path_;
+  bool is_new_;
+  bool written_ = false;
   std::unique_ptr<std::FILE, Closer> file_;
 };
 

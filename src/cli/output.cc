@@ -68,8 +68,19 @@ std::string Shortened(const std::string& line) {
   return head.substr(0, CompleteUtf8Prefix(head)) + " [...] " + line.substr(tail);
 }
 
-bool ShowsProgress() {
-  return isatty(STDERR_FILENO) == 1;
+ProgressLine::~ProgressLine() {
+  if (shown_) std::fputs("\r\033[K", stderr);
+}
+
+void ProgressLine::Show(std::string_view line) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - start_ < std::chrono::seconds(3) || now - last_ < std::chrono::milliseconds(200))
+    return;
+  if (isatty(STDERR_FILENO) != 1) return;
+  last_ = now;
+  shown_ = true;
+  fmt::print(stderr, "\r\033[K{}", line);
+  std::fflush(stderr);
 }
 
 }  // namespace hadal::cli

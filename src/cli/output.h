@@ -1,6 +1,7 @@
 // Standard output as scripts rely on it: what could not be written is a failure, not silence.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -24,7 +25,18 @@ std::string Printable(std::string_view text);
 // Printable text without the middle of what no one would read: kilobytes of a hostile name.
 std::string Shortened(const std::string& line);
 
-// True when a person watches stderr: lines that overwrite themselves are for them alone.
-bool ShowsProgress();
+// A line on stderr that overwrites itself while something takes long, and is gone when its owner
+// is. Silent unless a person watches, before the third second, and more often than five times a
+// second.
+class ProgressLine {
+ public:
+  ~ProgressLine();
+  void Show(std::string_view line);
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point last_ = start_;
+  bool shown_ = false;
+};
 
 }  // namespace hadal::cli

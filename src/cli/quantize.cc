@@ -2,13 +2,25 @@
 
 #include <fmt/core.h>
 
-#include <cstdio>
-
 #include "base/error.h"
 #include "cli/output.h"
 #include "cli/session.h"
 
 namespace hadal::cli {
+
+namespace {
+
+QuantizeReport Convert(const Checkpoint& checkpoint, const std::string& path, DType type) {
+  const InterruptScope interrupt;
+  ProgressLine line;
+  return QuantizeCheckpoint(checkpoint, path, type, [&line](uint64_t done, uint64_t total) {
+    line.Show(
+        fmt::format("{:3.0f} %", 100.0 * static_cast<double>(done) / static_cast<double>(total)));
+    return !InterruptScope::interrupted();
+  });
+}
+
+}  // namespace
 
 int Quantize(const Arguments& arguments) {
   const OptionValues& options = arguments.options;
@@ -18,16 +30,7 @@ int Quantize(const Arguments& arguments) {
   }
   ParseDType(options.Text("type"), type);
   const Checkpoint checkpoint = Checkpoint::Open(arguments.positional[0]);
-  const InterruptScope interrupt;
-  const QuantizeReport report = QuantizeCheckpoint(
-      checkpoint, arguments.positional[1], type, [](uint64_t done, uint64_t total) {
-        if (ShowsProgress()) {
-          fmt::print(stderr, "\r{:3.0f} %",
-                     100.0 * static_cast<double>(done) / static_cast<double>(total));
-        }
-        return !InterruptScope::interrupted();
-      });
-  if (ShowsProgress()) std::fputs("\r\033[K", stderr);
+  const QuantizeReport report = Convert(checkpoint, arguments.positional[1], type);
   for (const std::string& name : report.fallbacks) {
     fmt::print("{}: rows do not divide into blocks of {}, written as f16\n", name, Name(type));
   }

@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <csignal>
-#include <cstdio>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "cli/output.h"
 #include "memory/memory_plan.h"
 
 namespace hadal::cli {
@@ -44,32 +43,12 @@ std::unique_ptr<Backend> MakeBackend(const OptionValues& options) {
   return MakeCpuBackend(threads);
 }
 
-// Says how far loading has come, from the third second on; stops it on Ctrl-C.
-class LoadProgress {
- public:
-  ~LoadProgress() {
-    if (shown_) std::fputs("\r\033[K", stderr);
-  }
-  void operator()(uint64_t done, uint64_t total) {
-    if (InterruptScope::interrupted()) Fail(ErrorKind::kCancelled, "stopped while loading");
-    const auto now = std::chrono::steady_clock::now();
-    if (now - start_ < std::chrono::seconds(3) || now - last_ < std::chrono::milliseconds(200)) {
-      return;
-    }
-    last_ = now;
-    shown_ = true;
-    fmt::print(
-        stderr, "\rloading {:3.0f} % of {:.1f} GiB",
-        100.0 * static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(total, 1)),
-        static_cast<double>(total) / (1 << 30));
-    std::fflush(stderr);
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::chrono::steady_clock::time_point last_ = start_;
-  bool shown_ = false;
-};
+void ShowLoading(ProgressLine& progress, uint64_t done, uint64_t total) {
+  if (InterruptScope::interrupted()) Fail(ErrorKind::kCancelled, "stopped while loading");
+  const double part = static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(total, 1));
+  progress.Show(fmt::format("loading {:3.0f} % of {:.1f} GiB", 100 * part,
+                            static_cast<double>(total) / (1 << 30)));
+}
 
 StepLimits ChooseLimits(const OptionValues& options, const SessionNeeds& needs) {
   StepLimits limits;
@@ -137,10 +116,10 @@ std::unique_ptr<Session> OpenSession(Checkpoint checkpoint, const OptionValues& 
   const KvChoice kv_choice = ChooseContext(checkpoint, *backend, policy, layout, options, limits);
   limits.max_context = kv_choice.context;
 
-  LoadProgress progress;
-  Model model =
-      Model::Load(checkpoint, *backend,
-                  {policy, [&](uint64_t done, uint64_t total) { progress(done, total); }});
+  ProgressLine progress;
+  Model model = Model::Load(checkpoint, *backend, {policy, [&](uint64_t done, uint64_t total) {
+                                                     ShowLoading(progress, done, total);
+                                                   }});
   // Asked after the last report of progress.
   if (InterruptScope::interrupted()) Fail(ErrorKind::kCancelled, "stopped while loading");
   model.Reserve(limits);

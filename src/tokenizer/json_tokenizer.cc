@@ -286,12 +286,11 @@ void ReadConfig(const Vocabulary& vocabulary, TokenizerParts* parts) {
 
 }  // namespace
 
-TokenizerParts ReadTokenizerJson(const Vocabulary& vocabulary) {
-  const Json root = ParseJson(vocabulary.tokenizer_json, "tokenizer.json");
-  if (!root.is_object()) Fail(ErrorKind::kBadFile, "tokenizer.json is not an object");
+TokenizerParts ReadTokenizerJson(const Json& root, const Vocabulary& vocabulary) {
+  if (!root.is_object()) Fail(ErrorKind::kBadFile, "the file is not an object");
   const Json* version = FindMember(root, "version");
   if (version != nullptr && *version != "1.0") {
-    Fail(ErrorKind::kUnsupported, "tokenizer.json: only version \"1.0\" is supported");
+    Fail(ErrorKind::kUnsupported, "only version \"1.0\" is supported");
   }
   TokenizerParts parts;
   ReadNormalizer(FindMember(root, "normalizer"), &parts.normalizer);

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "tokenizer/piece_cache.h"
 #include "tokenizer/tokenizer_impl.h"
@@ -214,9 +215,12 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
 Tokenizer Tokenizer::Create(const Vocabulary& vocabulary) {
-  return WithContext(vocabulary.source.empty() ? "tokenizer" : vocabulary.source, [&] {
+  const std::string source = vocabulary.source.empty() ? "tokenizer" : vocabulary.source;
+  Json json;
+  if (!vocabulary.tokenizer_json.empty()) json = ParseJson(vocabulary.tokenizer_json, source);
+  return WithContext(source, [&] {
     TokenizerParts parts = vocabulary.tokenizer_json.empty() ? ReadGgufVocabulary(vocabulary)
-                                                             : ReadTokenizerJson(vocabulary);
+                                                             : ReadTokenizerJson(json, vocabulary);
     return Tokenizer(std::make_unique<Impl>(std::move(parts)));
   });
 }

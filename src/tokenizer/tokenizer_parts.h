@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "spec/vocabulary.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/decoder.h"
@@ -31,8 +32,8 @@ struct TokenizerParts {
   TokenizerFacts facts;
 };
 
-// From Hugging Face's tokenizer.json and tokenizer_config.json.
-TokenizerParts ReadTokenizerJson(const Vocabulary& vocabulary);
+// From Hugging Face's tokenizer.json, parsed, and tokenizer_config.json.
+TokenizerParts ReadTokenizerJson(const Json& root, const Vocabulary& vocabulary);
 
 // From GGUF's tokenizer.ggml.* fields.
 TokenizerParts ReadGgufVocabulary(const Vocabulary& vocabulary);

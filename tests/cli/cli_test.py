@@ -241,6 +241,14 @@ class Generate(CommandTest):
         self.assertEqual(process.wait(timeout=60), 130)
         process.stdout.close()
 
+    def test_interrupt_stops_a_benchmark(self):
+        process = subprocess.Popen([HADAL, "bench", str(REEF), "-p", "512", "-n", "400", "-r", "1000"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, err)
+
     def bytes(self, content):
         path = self.folder / "input"
         path.write_bytes(content)
@@ -417,6 +425,15 @@ class Logits(CommandTest):
         self.fails(2, "ids", "logits", GGUF, "--ids", "", "--out", out)
         self.fails(1, "cannot create", "logits", GGUF, "--ids", "1", "--out", self.folder / "no/such")
         self.fails(1, "No space left", "logits", GGUF, "--ids", "1", "--out", "/dev/full")
+
+    def test_a_refused_run_leaves_files_as_they_were(self):
+        out = self.folder / "out"
+        too_long = ("logits", GGUF, "--ids", "1 2 3", "--out", out, "--ctx", "2")
+        self.fails(1, "context", *too_long)
+        self.assertFalse(out.exists())
+        out.write_bytes(b"kept")
+        self.fails(1, "context", *too_long)
+        self.assertEqual(out.read_bytes(), b"kept")
 
     def test_neither_the_model_nor_another_output_is_overwritten(self):
         model, out = self.folder / "model.gguf", self.folder / "out"
