@@ -7,6 +7,7 @@ import sys
 # folder -> folders it uses directly; what those use comes with them. `base` is open to all.
 USES = {
     "base": [],
+    "metrics": [],
     "config": [],
     "tensor": [],
     "spec": ["tensor"],
