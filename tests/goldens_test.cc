@@ -2,6 +2,7 @@
 // hidden states and router choices that programs sharing no code with this one computed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "devices.h"
@@ -226,6 +227,15 @@ INSTANTIATE_TEST_SUITE_P(All, Goldens, ::testing::ValuesIn(AllCases()),
 // The lists above are empty when the models are missing: that must not look like success.
 TEST(GoldenFiles, AllModelsArePresent) {
   EXPECT_EQ(GoldenNames(ModelsDir()).size(), 16u);
+  const std::filesystem::path generated = SourceDir() / "tests" / "data" / "generated";
+  const auto holding = [&generated](const char* file) {
+    const std::vector<std::string> names = GoldenNames(generated);
+    return std::count_if(names.begin(), names.end(), [&](const std::string& name) {
+      return std::filesystem::exists(generated / name / file);
+    });
+  };
+  EXPECT_EQ(holding("config.json"), 8);
+  EXPECT_EQ(holding("model.gguf"), 8);
 }
 
 }  // namespace

@@ -6,7 +6,8 @@
 Expected values come from reference.py (numpy, float64). Where the transformers library knows the
 architecture it reads the same files and must agree; golden.json says by how much. Int4 matrices are
 packed here from the layouts that AutoAWQ and AutoGPTQ publish; block types of GGUF are packed and
-unpacked by the gguf package. The format of golden.json is that of tests/data/models.
+unpacked by the gguf package. The format of golden.json is that of tests/data/models. Folders are made
+anew, so converted.py must put its GGUF files back afterwards.
 """
 import json
 import pathlib
@@ -220,6 +221,12 @@ def qwen_moe():
         decoder_sparse_step=1, mlp_only_layers=[0], num_hidden_layers=3, attention_bias=False,
         use_sliding_window=False, sliding_window=None, max_window_layers=28), 2,
         "softmax routing, normalised, norms of q and k, first layer dense")
+    plain("qwen3_moe_uniform", base_config(
+        "qwen3_moe", "Qwen3MoeForCausalLM", hidden_size=32, intermediate_size=48, head_dim=16,
+        num_experts=8, num_experts_per_tok=3, moe_intermediate_size=12, norm_topk_prob=True,
+        decoder_sparse_step=1, mlp_only_layers=[], attention_bias=False,
+        use_sliding_window=False, sliding_window=None, max_window_layers=28), 10,
+        "qwen3_moe without a dense layer, which GGUF cannot express")
 
 
 def deepseek_v1():
@@ -460,50 +467,8 @@ def gguf_models():
                    "one block type of 256 per kind of matrix, random blocks")
 
 
-def split_kv_b():
-    """deepseek_v2_lite as newer converters write it: kv_b in two, key_length that of the latent."""
-    folder = new_folder("deepseek_v2_lite_split")
-    source = MODELS / "deepseek_v2_lite"
-    config = json.loads((source / "config.json").read_text())
-    heads, nope = config["num_attention_heads"], config["qk_nope_head_dim"]
-    lora, rope, v = config["kv_lora_rank"], config["qk_rope_head_dim"], config["v_head_dim"]
-    reader = gguf.GGUFReader(source / "model.gguf")
-    arch = reader.fields["general.architecture"].contents()
-    replaced = {f"{arch}.attention.key_length": lora + rope, f"{arch}.attention.value_length": lora,
-                f"{arch}.attention.head_count_kv": 1}
-    writer = gguf.GGUFWriter(folder / "model.gguf", arch)
-    for key, field in reader.fields.items():
-        if key.startswith("GGUF.") or key == "general.architecture":
-            continue
-        kind = field.types[0]
-        value = replaced.get(key, field.contents())
-        if kind == gguf.GGUFValueType.ARRAY:
-            writer.add_array(key, value)
-        else:
-            writer.add_key_value(key, value, kind)
-    writer.add_key_length_mla(nope + rope)
-    writer.add_value_length_mla(v)
-    for tensor in reader.tensors:
-        data = np.array(tensor.data)
-        if not tensor.name.endswith("attn_kv_b.weight"):
-            writer.add_tensor(tensor.name, data)
-            continue
-        whole = data.reshape(heads, nope + v, lora)
-        stem = tensor.name.removesuffix("attn_kv_b.weight")
-        writer.add_tensor(stem + "attn_k_b.weight",
-                          np.ascontiguousarray(whole[:, :nope].swapaxes(1, 2)))
-        writer.add_tensor(stem + "attn_v_b.weight", np.ascontiguousarray(whole[:, nope:]))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    for path in source.glob("golden*"):  # the same model, so the same values
-        shutil.copyfile(path, folder / path.name)
-        (folder / path.name).chmod(0o644)
-
-
 def main():
-    makers = [qwen_moe, deepseek_v1, longrope, int4_models, gguf_models, split_kv_b]
+    makers = [qwen_moe, deepseek_v1, longrope, int4_models, gguf_models]
     wanted = sys.argv[1:]
     for maker in makers:
         if not wanted or maker.__name__ in wanted:
