@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "chat/prompt_tokens.h"
 #include "chat/template.h"
 #include "cli/command.h"
 #include "spec/vocabulary.h"
@@ -23,14 +24,6 @@ std::time_t ReadNow(const OptionValues& options);
 
 // The model's template, or the file of --chat-template. Throws Error(kInvalid) when there is none.
 ChatTemplate ReadTemplate(const Vocabulary& vocabulary, const OptionValues& options);
-
-// bos_token, eos_token, ... as templates may use them.
-std::map<std::string, std::string> SpecialTokens(const Vocabulary& vocabulary,
-                                                 const Tokenizer& tokenizer);
-
-// What a user says reaches the model as data: it never becomes a control token. The template, not
-// the tokenizer, decides on BOS.
-std::vector<int32_t> EncodeMarked(const Tokenizer& tokenizer, const MarkedText& text);
 
 OrderedJson Message(std::string_view role, std::string_view content);
 
