@@ -62,11 +62,13 @@ std::string StopFilter::Flush() {
 }
 
 TextStream::TextStream(const Tokenizer& tokenizer, std::vector<std::string> stops,
-                       bool skip_special)
-    : decoder_(tokenizer, skip_special), filter_(std::move(stops)) {}
+                       bool skip_special, std::vector<int32_t> keep_special)
+    : decoder_(tokenizer, skip_special, std::move(keep_special)), filter_(std::move(stops)) {}
 
 std::string TextStream::Push(int32_t token) {
-  return filter_.Push(decoder_.Push(token));
+  const std::string text = decoder_.Push(token);
+  decoded_bytes_ += text.size();
+  return filter_.Push(text);
 }
 
 std::string TextStream::Finish() {

@@ -36,16 +36,21 @@ class StopFilter {
   std::optional<std::string> stopped_;
 };
 
-// One generated text: never half a character, special tokens left out. All pieces put together are
+// One generated text: never half a character, special tokens left out (but for those in
+// `keep_special`: the markers that a parser of the text wants to see). All pieces put together are
 // the same however they came. A value, for one thread; the tokenizer must outlive it.
 class TextStream {
  public:
-  TextStream(const Tokenizer& tokenizer, std::vector<std::string> stops, bool skip_special = true);
+  TextStream(const Tokenizer& tokenizer, std::vector<std::string> stops, bool skip_special = true,
+             std::vector<int32_t> keep_special = {});
 
   // The text that has become certain with this token.
   std::string Push(int32_t token);
   // The rest; nothing may be pushed afterwards.
   std::string Finish();
+
+  // Bytes of text that the tokens so far have brought, held back or not.
+  size_t decoded_bytes() const { return decoded_bytes_; }
 
   // The stop string that ended the text: the request should be cancelled then.
   const std::optional<std::string>& stopped() const { return filter_.stopped(); }
@@ -53,6 +58,7 @@ class TextStream {
  private:
   IncrementalDecoder decoder_;
   StopFilter filter_;
+  size_t decoded_bytes_ = 0;
 };
 
 }  // namespace hadal

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tokenizer/decoder.h"
 #include "tokenizer/tokenizer.h"
@@ -14,7 +15,9 @@ namespace hadal {
 // A value, for one thread; the tokenizer must outlive it.
 class IncrementalDecoder {
  public:
-  explicit IncrementalDecoder(const Tokenizer& tokenizer, bool skip_special = false);
+  // `keep`: special tokens that are not left out even when `skip_special`.
+  explicit IncrementalDecoder(const Tokenizer& tokenizer, bool skip_special = false,
+                              std::vector<int32_t> keep = {});
 
   // The text that has become certain with this token; often empty inside a character.
   std::string Push(int32_t id);
@@ -25,6 +28,7 @@ class IncrementalDecoder {
  private:
   const Tokenizer::Impl* tokenizer_;
   bool skip_special_;
+  std::vector<int32_t> keep_;
   DecodeStream stream_;
 };
 
