@@ -8,6 +8,7 @@ import sys
 USES = {
     "base": [],
     "metrics": [],
+    "http": ["metrics"],
     "config": [],
     "tensor": [],
     "spec": ["tensor"],
@@ -23,9 +24,10 @@ USES = {
     "model": ["backend", "formats"],
     "sched": ["kv", "sampling"],
     "runner": ["model", "sched", "memory"],
-    "engine": ["runner", "tokenizer"],
+    "engine": ["runner", "tokenizer", "metrics"],
+    "api": ["chat", "engine", "http"],
     "insight": ["engine", "memory"],
-    "cli": ["config", "insight", "chat", "engine"],
+    "cli": ["config", "insight", "api"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z_]+)/')
 

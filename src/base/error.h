@@ -5,7 +5,9 @@
 
 #include <fmt/core.h>
 
+#include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -23,18 +25,32 @@ enum class ErrorKind {
   kIo,           // the operating system refused a read or a write
 };
 
+// What a program, rather than a person, needs to act on a refusal. What does not apply is absent.
+struct ErrorDetails {
+  std::optional<double> retry_after_seconds;  // kResource: when another try may succeed
+  struct ContextOverflow {
+    uint64_t prompt_tokens = 0;
+    uint64_t max_tokens = 0;
+    uint64_t capacity = 0;  // for both together
+  };
+  std::optional<ContextOverflow> context_overflow;  // kInvalid
+};
+
 // `message` says what is wrong, where, and what to do: it is shown to the user as it is.
 class Error : public std::exception {
  public:
-  Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {}
+  Error(ErrorKind kind, std::string message, ErrorDetails details = {})
+      : kind_(kind), message_(std::move(message)), details_(details) {}
 
   ErrorKind kind() const { return kind_; }
+  const ErrorDetails& details() const { return details_; }
   const std::string& message() const { return message_; }
   const char* what() const noexcept override { return message_.c_str(); }
 
  private:
   ErrorKind kind_;
   std::string message_;
+  ErrorDetails details_;
 };
 
 template <typename... Args>
@@ -48,7 +64,7 @@ auto WithContext(const std::string& context, Body&& body) -> decltype(body()) {
   try {
     return body();
   } catch (const Error& error) {
-    throw Error(error.kind(), context + ": " + error.message());
+    throw Error(error.kind(), context + ": " + error.message(), error.details());
   }
 }
 

@@ -30,46 +30,6 @@ uint64_t DrawSeed() {
 
 }  // namespace
 
-RequestHandle::~RequestHandle() {
-  if (channel_ == nullptr) return;
-  // The counter last: ~Engine requires that no handle is left, and the queue is the engine's.
-  engine_->commands_.Push(Engine::Abandon{id_, std::move(channel_)});
-  engine_->open_handles_.fetch_sub(1);
-}
-
-RequestHandle::RequestHandle(RequestHandle&& other) noexcept {
-  *this = std::move(other);
-}
-
-RequestHandle& RequestHandle::operator=(RequestHandle&& other) noexcept {
-  std::swap(engine_, other.engine_);
-  std::swap(channel_, other.channel_);
-  std::swap(id_, other.id_);
-  std::swap(seed_, other.seed_);
-  std::swap(max_tokens_, other.max_tokens_);
-  std::swap(ended_, other.ended_);
-  return *this;
-}
-
-std::optional<RequestEvent> RequestHandle::Note(std::optional<RequestEvent> event) {
-  if (event && std::holds_alternative<FinishedEvent>(*event)) ended_ = true;
-  return event;
-}
-
-std::optional<RequestEvent> RequestHandle::Next() {
-  if (ended_ || channel_ == nullptr) return std::nullopt;
-  return Note(channel_->events.Pop());
-}
-
-std::optional<RequestEvent> RequestHandle::NextFor(std::chrono::nanoseconds timeout) {
-  if (ended_ || channel_ == nullptr) return std::nullopt;
-  return Note(channel_->events.PopFor(timeout));
-}
-
-void RequestHandle::Cancel() {
-  if (channel_ != nullptr && !ended_) engine_->commands_.Push(Engine::Cancel{id_});
-}
-
 Engine::Engine(const EngineOptions& options, KvManager& kv, StepExecutor& executor)
     : options_(options),
       executor_(executor),
@@ -112,13 +72,19 @@ SequenceRequest Engine::Checked(Request request) const {
   return sequence;
 }
 
-RequestHandle Engine::Submit(Request request) {
-  SequenceRequest sequence = Checked(std::move(request));
-  if (open_handles_.fetch_add(1) >= options_.max_open_requests) {
-    open_handles_.fetch_sub(1);
-    Fail(ErrorKind::kResource, "{} requests are open already; try again later",
-         options_.max_open_requests);
-  }
+// Takes `n` places among the open requests.
+void Engine::Reserve(uint32_t n) {
+  const uint32_t before = open_handles_.fetch_add(n);
+  if (before <= options_.max_open_requests && n <= options_.max_open_requests - before) return;
+  open_handles_.fetch_sub(n);
+  throw Error(
+      ErrorKind::kResource,
+      fmt::format("{} requests are open, with {} more than the limit of {}; try again later",
+                  before, n, options_.max_open_requests),
+      {.retry_after_seconds = 1});
+}
+
+RequestHandle Engine::MakeHandle(SequenceRequest& sequence, std::function<void()> wake) {
   sequence.id = next_id_.fetch_add(1);
   RequestHandle handle;
   handle.engine_ = this;
@@ -129,8 +95,30 @@ RequestHandle Engine::Submit(Request request) {
   // one PromptEvent per prompt token, the end.
   handle.channel_ = std::make_unique<RequestHandle::Channel>(
       size_t{sequence.max_tokens} + (sequence.prompt_logprobs ? sequence.prompt.size() : 0) + 1);
-  commands_.Push(Add{std::move(sequence), handle.channel_.get(), std::chrono::steady_clock::now()});
+  handle.channel_->wake = std::move(wake);
+  handle.channel_->submitted = std::chrono::steady_clock::now();
   return handle;
+}
+
+RequestHandle Engine::Submit(Request request) {
+  std::vector<RequestHandle> handles = SubmitChoices(std::move(request), 1);
+  return std::move(handles.front());
+}
+
+std::vector<RequestHandle> Engine::SubmitChoices(Request request, uint32_t n) {
+  if (n == 0) Fail(ErrorKind::kInvalid, "n is 0; it must be at least 1");
+  std::function<void()> wake = std::move(request.wake);
+  SequenceRequest first = Checked(std::move(request));
+  Reserve(n);
+  std::vector<RequestHandle> handles;
+  for (uint32_t i = 0; i < n; ++i) {
+    SequenceRequest choice = first;
+    choice.choice_index += i;
+    handles.push_back(MakeHandle(choice, wake));
+    RequestHandle::Channel* channel = handles.back().channel_.get();
+    commands_.Push(Add{std::move(choice), channel, channel->submitted});
+  }
+  return handles;
 }
 
 EngineStats Engine::stats() const {
@@ -207,8 +195,15 @@ void Engine::Deliver() {
     RequestHandle::Channel* target = channel->second;
     if (std::holds_alternative<FinishedEvent>(event.event)) channels_.erase(channel);
     HADAL_CHECK(target->events.TryPush(std::move(event.event)));
+    if (target->wake && !std::exchange(target->wake_due, true)) woken_.push_back(target);
   }
   events_.clear();
+  // Channels die on this thread alone, so those just filled are still there.
+  for (RequestHandle::Channel* channel : woken_) {
+    channel->wake_due = false;
+    channel->wake();
+  }
+  woken_.clear();
 }
 
 }  // namespace hadal

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,65 +14,20 @@
 #include <vector>
 
 #include "base/queue.h"
+#include "engine/engine_stats.h"
 #include "engine/request.h"
+#include "engine/request_handle.h"
+#include "metrics/metrics.h"
 #include "runner/runner.h"
 #include "sched/scheduler.h"
 
 namespace hadal {
 
-class Engine;
-
-// A submitted request, seen by its caller. Move-only; destroying it cancels the request. Used by
-// one thread at a time. The engine must outlive it.
-class RequestHandle {
- public:
-  RequestHandle() = default;
-  ~RequestHandle();
-  RequestHandle(RequestHandle&& other) noexcept;
-  RequestHandle& operator=(RequestHandle&& other) noexcept;
-
-  uint64_t id() const { return id_; }
-  uint64_t seed() const { return seed_; }  // given or drawn
-  uint32_t max_tokens() const { return max_tokens_; }
-
-  // The next event, waiting for it; FinishedEvent is the last, nothing follows it.
-  std::optional<RequestEvent> Next();
-  // Empty also when `timeout` passes; ended() tells the two apart.
-  std::optional<RequestEvent> NextFor(std::chrono::nanoseconds timeout);
-  bool ended() const { return ended_; }
-
-  // Asks the engine to stop; a FinishedEvent (kCancelled, unless it was done) still follows.
-  void Cancel();
-
- private:
-  friend class Engine;
-  struct Channel {
-    explicit Channel(size_t capacity) : events(capacity) {}
-    Queue<RequestEvent> events;
-  };
-  std::optional<RequestEvent> Note(std::optional<RequestEvent> event);
-
-  Engine* engine_ = nullptr;
-  std::unique_ptr<Channel> channel_;
-  uint64_t id_ = 0;
-  uint64_t seed_ = 0;
-  uint32_t max_tokens_ = 0;
-  bool ended_ = false;
-};
-
 struct EngineOptions {
   SchedulerLimits limits;  // kv_depends_on_length is the executor's to say
   uint32_t vocab = 0;
   uint32_t max_open_requests = 1024;  // more are refused, Error(kResource)
-};
-
-// A snapshot taken after each step.
-struct EngineStats {
-  uint64_t steps = 0;
-  uint64_t prompt_tokens = 0;  // computed, not cached ones
-  uint64_t generated_tokens = 0;
-  uint64_t n_waiting = 0, n_running = 0;
-  KvUsage kv;
+  Metrics* metrics = nullptr;         // what the engine thread observes; must outlive the engine
 };
 
 class Engine {
@@ -85,9 +41,14 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Checks everything that can be checked and queues the request. Throws Error(kInvalid) (bad
-  // parameter, token outside the vocabulary, does not fit: with the numbers) or Error(kResource)
-  // (too many open requests). Thread-safe.
+  // parameter, token outside the vocabulary, does not fit: with the numbers, also as
+  // ErrorDetails::context_overflow) or Error(kResource) (too many requests, predicted wait too
+  // long: with retry_after_seconds). Thread-safe.
   RequestHandle Submit(Request request);
+
+  // `n` >= 1 choices for one prompt: choice i is bit for bit what Submit gives with choice_index i.
+  // The prompt is computed once and its KV shared. All are accepted or none.
+  std::vector<RequestHandle> SubmitChoices(Request request, uint32_t n);
 
   // The most tokens, prompt and generated, of one request. Thread-safe.
   uint32_t capacity() const { return scheduler_.capacity(); }
@@ -118,6 +79,8 @@ class Engine {
   void Deliver();
   void PublishStats(const StepPlan* plan);
   SequenceRequest Checked(Request request) const;
+  RequestHandle MakeHandle(SequenceRequest& sequence, std::function<void()> wake);
+  void Reserve(uint32_t n);
 
   const EngineOptions options_;
   StepExecutor& executor_;
@@ -133,6 +96,7 @@ class Engine {
   // The engine thread's own.
   std::unordered_map<uint64_t, RequestHandle::Channel*> channels_;  // of unfinished requests
   std::vector<SequenceEvent> events_;
+  std::vector<RequestHandle::Channel*> woken_;  // scratch
   std::vector<RunResult> results_;
 
   std::thread thread_;  // last: starts when all else is there

@@ -8,10 +8,6 @@
 namespace hadal {
 namespace {
 
-double Seconds(TimePoint from, TimePoint to) {
-  return std::chrono::duration<double>(to - from).count();
-}
-
 template <typename Event>
 Event& Emit(uint64_t id, std::vector<SequenceEvent>& events) {
   SequenceEvent& event = events.emplace_back();
@@ -34,21 +30,6 @@ Usage UsageOf(const Sequence& sequence, TimePoint now) {
 }
 
 }  // namespace
-
-std::string_view Name(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kCancelled:
-      return "cancelled";
-    case FinishReason::kError:
-      return "error";
-  }
-  HADAL_CHECK(false);
-  return {};
-}
 
 Scheduler::Scheduler(const SchedulerLimits& limits, KvManager& kv)
     : limits_(limits),
@@ -76,14 +57,15 @@ Scheduler::~Scheduler() {
 void Scheduler::CheckFits(uint64_t prompt_tokens, uint64_t max_tokens) const {
   if (prompt_tokens == 0) Fail(ErrorKind::kInvalid, "the prompt is empty");
   if (prompt_tokens <= capacity_ && max_tokens <= capacity_ - prompt_tokens) return;
-  const std::string asked =
-      fmt::format("the prompt has {} tokens and max_tokens is {}", prompt_tokens, max_tokens);
-  if (capacity_ == limits_.max_context) {
-    Fail(ErrorKind::kInvalid, "{}; the context holds {} tokens for both", asked, capacity_);
+  std::string message =
+      fmt::format("the prompt has {} tokens and max_tokens is {}; the {} holds {} tokens for both",
+                  prompt_tokens, max_tokens,
+                  capacity_ == limits_.max_context ? "context" : "KV memory", capacity_);
+  if (capacity_ != limits_.max_context) {
+    message += fmt::format(" (the context would allow {})", limits_.max_context);
   }
-  Fail(ErrorKind::kInvalid,
-       "{}; the KV memory holds {} tokens for both (the context would allow {})", asked, capacity_,
-       limits_.max_context);
+  throw Error(ErrorKind::kInvalid, std::move(message),
+              {.context_overflow = {{prompt_tokens, max_tokens, capacity_}}});
 }
 
 void Scheduler::Add(SequenceRequest request, TimePoint now) {
@@ -124,6 +106,7 @@ bool Scheduler::OpenPages(Sequence& sequence) {
   sequence.pages = kv_.Open(sequence.max_stored(), match);
   if (limits_.reuse_prefixes) kv_.BeginPublishing(sequence.pages, key);
   sequence.n_computed = sequence.n_cached = match.n_tokens;
+  sequence.report.reuse_stopped_at = match.n_tokens;
   return true;
 }
 
@@ -244,6 +227,7 @@ void Scheduler::Finish(Sequence& sequence, FinishReason reason, TimePoint now,
   auto& finished = Emit<FinishedEvent>(sequence.request.id, events);
   finished.reason = reason;
   finished.usage = UsageOf(sequence, now);
+  finished.report = sequence.report;
   finished.error = std::move(error);
   sequence.state = SequenceState::kFinished;
   kv_.Close(sequence.pages);

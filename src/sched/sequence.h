@@ -3,14 +3,20 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "kv/kv_manager.h"
 #include "sampling/params.h"
+#include "sched/events.h"
 
 namespace hadal {
 
 using TimePoint = std::chrono::steady_clock::time_point;
+
+inline double Seconds(TimePoint from, TimePoint to) {
+  return std::chrono::duration<double>(to - from).count();
+}
 
 // waiting -> prefill -> decode -> finished; finished from anywhere by Cancel or an error.
 enum class SequenceState : uint8_t { kWaiting, kPrefill, kDecode, kFinished };
@@ -23,6 +29,9 @@ struct SequenceRequest {
   std::vector<int32_t> stop_ids;  // end the text once min_tokens are generated
   bool prompt_logprobs = false;   // sampling.logprobs entries for each prompt token
   uint32_t prompt_index = 0, choice_index = 0;
+  std::string cache_salt;  // KV is shared only with requests of the same salt
+  int32_t priority = 0;    // lower: sooner, among the requests of one tenant
+  uint32_t tenant = 0;     // tenants share the machine evenly
 };
 
 // Owned by the Scheduler; the runner reads it.
@@ -35,6 +44,7 @@ struct Sequence {
   uint32_t n_cached = 0;    // of those, not computed for this sequence
 
   TimePoint submitted, admitted, first_token;
+  RequestReport report;
 
   uint32_t prompt_size() const { return static_cast<uint32_t>(request.prompt.size()); }
   uint32_t size() const { return prompt_size() + static_cast<uint32_t>(generated.size()); }
