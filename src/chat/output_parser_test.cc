@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "tokenizer/incremental_decoder.h"
 
 namespace hadal {
 
@@ -470,6 +471,59 @@ TEST(ToolFormat, Names) {
     EXPECT_EQ(error.kind(), ErrorKind::kUsage);
     EXPECT_NE(error.message().find("none, deepseek_v3,"), std::string::npos) << error.message();
   }
+}
+
+// A vocabulary whose markers are special tokens: the decoder keeps those and no others.
+TEST(MarkerTokens, ReachTheParser) {
+  Vocabulary vocabulary;
+  vocabulary.source = "test";
+  std::string added;
+  const std::string_view pieces[] = {"<think>", "</think>", "<|python_tag|>", "<|eot|>"};
+  for (size_t i = 0; i < std::size(pieces); ++i) {
+    added += std::string(i > 0 ? "," : "") + "{\"id\":" + std::to_string(i + 2) +
+             ",\"content\":\"" + std::string(pieces[i]) +
+             "\",\"special\":true,\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
+             "\"normalized\":false}";
+  }
+  vocabulary.tokenizer_json =
+      "{\"added_tokens\":[" + added +
+      "],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
+      "\"use_regex\":false},\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\","
+      "\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]}}";
+  const Tokenizer tokenizer = Tokenizer::Create(vocabulary);
+  const std::vector<int32_t> ids = {2, 0, 3, 4, 1, 5};
+
+  OutputParserOptions options = Options(ToolFormat::kLlama, Start::kMaybe);
+  const auto decode = [&] {
+    IncrementalDecoder decoder(tokenizer, true, MarkerTokens(tokenizer, options));
+    std::string text;
+    for (const int32_t id : ids) text += decoder.Push(id);
+    return text + decoder.Flush();
+  };
+  EXPECT_EQ(decode(), "<think>a</think><|python_tag|>b");
+  options.reasoning = Start::kNone;
+  EXPECT_EQ(decode(), "a<|python_tag|>b");
+  options.tool_format = ToolFormat::kHermes;
+  EXPECT_EQ(decode(), "ab");
+}
+
+// Users' text in the prompt cannot open a thought.
+TEST(ReasoningStartOf, LooksAtTheTemplatesText) {
+  const auto start = [](std::initializer_list<std::pair<std::string_view, bool>> parts) {
+    MarkedText prompt;
+    for (const auto& [text, data] : parts) prompt.Append(text, data);
+    return ReasoningStartOf(prompt);
+  };
+  EXPECT_EQ(start({{"<A>", false}, {"hi", true}, {"<B><think>\n", false}}), Start::kOpen);
+  EXPECT_EQ(start({{"<A>", false}, {"hi", true}, {"<B></think>", false}}), Start::kNone);
+  EXPECT_EQ(start({{"<B><think>\n\n</think>\n\n", false}}), Start::kNone);
+  EXPECT_EQ(start({{"Use <think>. <A>", false}, {"hi", true}, {"<B>\n", false}}), Start::kMaybe);
+  EXPECT_EQ(start({{"<B>", false}, {"<think>", true}}), Start::kMaybe);
+  EXPECT_EQ(start({{"<B><thi", false}, {"nk>", true}}), Start::kMaybe);
+  // The beginning of a thought or an answer that is to be continued.
+  EXPECT_EQ(start({{"<B><think>", false}, {"Well </think>", true}}), Start::kOpen);
+  EXPECT_EQ(start({{"<B></think>", false}, {"Well", true}}), Start::kNone);
+  EXPECT_EQ(start({}), Start::kMaybe);
 }
 
 // What MarkerScanner asks of markers.
