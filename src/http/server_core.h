@@ -1,0 +1,90 @@
+// What all connections of a server share. Internal to http/.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "http/message.h"
+#include "http/server.h"
+
+namespace hadal {
+
+class Connection;
+
+// Connections that may be closed to make room, the oldest first, those with the least to lose
+// first. Thread-safe.
+class EvictionList {
+ public:
+  enum class Tier { kNoRequestYet, kIdle, kReadingBody };
+  struct Place {  // belongs to one connection, guarded by the list's mutex
+    std::optional<Tier> tier;
+    std::list<Connection*>::iterator position;
+  };
+
+  // Moves `connection` to the end of a tier, or out of the list.
+  void Put(Connection& connection, Place& place, std::optional<Tier> tier);
+  // Cuts one; false when nothing can be closed.
+  bool EvictOldest();
+
+ private:
+  std::mutex mutex_;  // guards tiers_ and every Place
+  std::array<std::list<Connection*>, 3> tiers_;
+};
+
+// How a request is answered: by a handler, or at once.
+struct Admission {
+  const Route* route = nullptr;
+  std::optional<Reply> answer;  // refusals, OPTIONS
+};
+
+struct ServerCore {
+  ServerCore(const HttpServerOptions& server_options, Site the_site, Metrics& the_metrics);
+
+  // Finds the route, and fills in request.parameters and request.key. Needs the head alone, so that
+  // a refused request's body is never waited for.
+  Admission Admit(HttpRequest& request) const;
+  Reply Failure(int status, std::string_view message) const {
+    return site.render_failure(status, message);
+  }
+  // x-request-id, Date, CORS.
+  void AddCommonHeaders(const HttpRequest& request, Headers& headers) const;
+
+  void EnterBusy();
+  void LeaveBusy();
+  // True when nobody was busy before `deadline` or Stop.
+  bool WaitUntilIdle(std::chrono::steady_clock::time_point deadline);
+  void WakeWaiters();
+
+  const HttpServerOptions options;
+  const Site site;
+  Metrics& metrics;
+  EvictionList evictable;
+  std::atomic<bool> draining = false, stopping = false;
+  std::atomic<size_t> n_connections = 0;
+
+ private:
+  Reply Preflight(const HttpRequest& request) const;
+  std::mutex mutex_;  // guards n_busy_
+  std::condition_variable idle_;
+  size_t n_busy_ = 0;  // requests admitted and not finished, and last answers not yet read
+};
+
+// Held while a connection has something that draining must wait for.
+class BusyGuard {
+ public:
+  explicit BusyGuard(ServerCore& core) : core_(core) { core_.EnterBusy(); }
+  ~BusyGuard() { core_.LeaveBusy(); }
+  BusyGuard(const BusyGuard&) = delete;
+  BusyGuard& operator=(const BusyGuard&) = delete;
+
+ private:
+  ServerCore& core_;
+};
+
+}  // namespace hadal
