@@ -131,9 +131,10 @@ OrderedJson ToJson(const Checkpoint& checkpoint, const Facts& facts, const Token
                   {"original_context", spec.rope.original_context},
                   {"attention_scaling", rope.attention_scaling()},
                   {"softmax_correction", rope.softmax_correction()}};
-  json["kv_bytes_per_token"] = {
-      {"bf16", MakeKvLayout(spec, DType::kBF16, kTileTokens).bytes_per_token()},
-      {"f32", MakeKvLayout(spec, DType::kF32, kTileTokens).bytes_per_token()}};
+  for (const KvType& type : kKvTypes) {
+    json["kv_bytes_per_token"][std::string(type.name)] =
+        MakeKvLayout(spec, type.dtype, kTileTokens).bytes_per_token();
+  }
   for (const auto& [name, totals] : facts.types) {
     json["types"][name] = {{"tensors", totals.tensors},
                            {"parameters", totals.parameters},
@@ -181,6 +182,17 @@ void PrintMoe(const MoeSpec& moe, const ModelSpec& spec) {
   fmt::print(", factor {}\n", moe.weight_scale);
 }
 
+// "f32 61440, int8 16320, ..."
+std::string OtherKvTypes(const ModelSpec& spec) {
+  std::string text;
+  for (const KvType& type : kKvTypes) {
+    if (type.dtype == DType::kBF16) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", type.name,
+                        MakeKvLayout(spec, type.dtype, kTileTokens).bytes_per_token());
+  }
+  return text;
+}
+
 void PrintText(const Checkpoint& checkpoint, const Facts& facts, const Tokenizer& tokenizer) {
   const ModelSpec& spec = checkpoint.spec();
   fmt::print("{} ({}, {}, {} in {} file{})\n", spec.name.empty() ? "unnamed" : Printable(spec.name),
@@ -195,8 +207,9 @@ void PrintText(const Checkpoint& checkpoint, const Facts& facts, const Tokenizer
   fmt::print("context        {} tokens\n", spec.max_context);
   fmt::print("rope           {}\n", RopeTable(spec.rope).Describe());
   const KvLayout kv = MakeKvLayout(spec, DType::kBF16, kTileTokens);
-  fmt::print("KV cache       {} bytes per token in bf16, {} for the whole context\n",
-             kv.bytes_per_token(), Size(kv.bytes_per_token() * spec.max_context));
+  fmt::print("KV cache       {} bytes per token in bf16, {} for the whole context; {}\n",
+             kv.bytes_per_token(), Size(kv.bytes_per_token() * spec.max_context),
+             OtherKvTypes(spec));
   for (const KvGroup& group : kv.groups) {
     if (group.window != 0) {
       fmt::print("window         {} tokens in {} layers\n", group.window, group.layers.size());

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <iterator>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "cli/output.h"
@@ -32,6 +34,14 @@ WeightPolicy ChoosePolicy(const OptionValues& options) {
   if (weights == "q8") return WeightPolicy::kQ8;
   if (weights == "q4") return WeightPolicy::kQ4;
   return WeightPolicy::kAsStored;
+}
+
+DType ChooseKvType(const OptionValues& options) {
+  const std::string name = options.Text("kv-dtype");
+  const auto* type = std::find_if(std::begin(kKvTypes), std::end(kKvTypes),
+                                  [&name](const KvType& t) { return t.name == name; });
+  HADAL_CHECK(type != std::end(kKvTypes));  // the option table lists the same names
+  return type->dtype;
 }
 
 std::unique_ptr<Backend> MakeBackend(const OptionValues& options) {
@@ -107,9 +117,7 @@ std::unique_ptr<Session> OpenSession(Checkpoint checkpoint, const OptionValues& 
                                      const SessionNeeds& needs) {
   const InterruptScope interrupt;
   const WeightPolicy policy = ChoosePolicy(options);
-  DType kv_dtype = DType::kBF16;
-  ParseDType(options.Text("kv-dtype"), kv_dtype);
-  const KvLayout layout = MakeKvLayout(checkpoint.spec(), kv_dtype,
+  const KvLayout layout = MakeKvLayout(checkpoint.spec(), ChooseKvType(options),
                                        static_cast<uint32_t>(options.Integer("block-size")));
   std::unique_ptr<Backend> backend = MakeBackend(options);
   StepLimits limits = ChooseLimits(options, needs);

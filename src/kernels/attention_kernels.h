@@ -22,6 +22,10 @@ inline constexpr uint32_t kMaxQueries = 64;
 struct AttentionSplitArgs {
   const std::byte* const* k_tiles = nullptr;  // [n_tiles], layout: spec/kv_layout.h
   const std::byte* const* v_tiles = nullptr;  // [n_tiles]
+  // Types with scales only, [n_tiles] each: of keys f32 [2][16] (the second for the elements from
+  // k_first_part on, where there are such), of values f32 [16].
+  const float* const* k_scales = nullptr;
+  const float* const* v_scales = nullptr;
   uint32_t n_tiles = 0;
   uint32_t first_token = 0;        // position of the first tile's first token, a multiple of 16
   const float* queries = nullptr;  // [n_queries][query_stride], zero from the head's end to k_dim
@@ -29,7 +33,8 @@ struct AttentionSplitArgs {
   uint32_t n_queries = 0;
   const uint32_t* begin = nullptr;  // [n_queries]: query i sees the positions [begin[i], end[i])
   const uint32_t* end = nullptr;
-  uint32_t k_dim = 0;  // of the tile, padding included
+  uint32_t k_dim = 0;         // of the tile, padding included
+  uint32_t k_first_part = 0;  // elements under the first scale, a multiple of the pack
   uint32_t v_dim = 0;
   float scale = 0;
   float* scores = nullptr;  // scratch, [n_queries][kSplitTokens]
@@ -54,19 +59,31 @@ struct AttentionMergeArgs {
   uint32_t v_dim = 0;
 };
 
+// Puts one token's key (or a part of it) or value into a tile.
+struct StoreTokenArgs {
+  const float* x = nullptr;
+  uint32_t dim = 0;
+  uint32_t token = 0;         // 0..15
+  std::byte* tile = nullptr;  // of keys: where the part begins
+  float* scales = nullptr;    // f32 [16]; types with scales only
+};
+
 // The kernels for one KV element type.
 struct AttentionTileKernels {
   void (*attend_split)(const AttentionSplitArgs& args) = nullptr;
-  // A K tile's first v_dim elements rearranged as a V tile (MLA: the values are part of the keys).
+  // A K tile's first v_dim elements rearranged as a V tile, without scales (MLA: the values are
+  // part of the keys).
   void (*transpose_tile)(const std::byte* k_tile, uint32_t v_dim, std::byte* v_tile) = nullptr;
-  // Puts one token's k or v into its tile as token 0..15, rounded to nearest even.
-  void (*store_k)(const float* k, uint32_t dim, uint32_t token, std::byte* tile) = nullptr;
-  void (*store_v)(const float* v, uint32_t dim, uint32_t token, std::byte* tile) = nullptr;
+  // bf16 is rounded to nearest even; for the 8-bit types see tensor/byte_vector.h.
+  void (*store_k)(const StoreTokenArgs& args) = nullptr;
+  void (*store_v)(const StoreTokenArgs& args) = nullptr;
 };
 
 struct AttentionKernels {
   AttentionTileKernels f32;
   AttentionTileKernels bf16;
+  AttentionTileKernels int8;
+  AttentionTileKernels fp8;
   void (*merge_split)(const AttentionMergeArgs& args) = nullptr;
   // out = acc / sum, n elements.
   void (*finish)(const float* acc, float sum, uint32_t n, float* out) = nullptr;

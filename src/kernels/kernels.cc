@@ -28,4 +28,18 @@ const KernelTable& GetKernels(IsaLevel level) {
   return internal::PortableKernels();
 }
 
+const AttentionTileKernels& TileKernels(const AttentionKernels& kernels, DType kv_type) {
+  switch (kv_type) {
+    case DType::kF32:
+      return kernels.f32;
+    case DType::kI8:
+      return kernels.int8;
+    case DType::kF8E4M3:
+      return kernels.fp8;
+    default:
+      HADAL_CHECK(kv_type == DType::kBF16);
+      return kernels.bf16;
+  }
+}
+
 }  // namespace hadal

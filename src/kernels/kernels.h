@@ -12,6 +12,7 @@
 #include "kernels/linear_kernels.h"
 #include "kernels/probe_kernels.h"
 #include "kernels/rope_kernels.h"
+#include "tensor/dtype.h"
 
 namespace hadal {
 
@@ -26,5 +27,8 @@ struct KernelTable {
 
 // `level` must be one of SupportedIsaLevels().
 const KernelTable& GetKernels(IsaLevel level);
+
+// The kernels for a KV cache of this type: f32, bf16, i8 or f8_e4m3.
+const AttentionTileKernels& TileKernels(const AttentionKernels& kernels, DType kv_type);
 
 }  // namespace hadal

@@ -30,8 +30,34 @@ TEST(KvLayout, BytesPerTokenOfPublishedModels) {
   EXPECT_EQ(MakeKvLayout(Mla(27), DType::kBF16, 16).bytes_per_token() * 32768, uint64_t{972} << 20);
 }
 
-TEST(KvLayout, TilesOfAPageDoNotOverlap) {
-  const KvLayout layout = MakeKvLayout(Gqa(3, 2, 6), DType::kF32, 32);
+// One byte per element and one f32 scale per token, head and part.
+TEST(KvLayout, BytesPerTokenOfTheEightBitTypes) {
+  for (const DType type : {DType::kI8, DType::kF8E4M3}) {
+    EXPECT_EQ(MakeKvLayout(Gqa(28, 4, 128), type, 16).bytes_per_token(), 28u * 4 * 2 * (128 + 4));
+    EXPECT_EQ(MakeKvLayout(Mla(27), type, 64).bytes_per_token(), 27u * (512 + 4 + 64 + 4));
+  }
+}
+
+TEST(KvLayout, PartsOfAKeyBeginAtWholePacks) {
+  ModelSpec spec = Mla(1);
+  spec.attention.kv_lora_rank = 33;
+  spec.attention.qk_rope_head_dim = 6;
+  const KvLayout layout = MakeKvLayout(spec, DType::kI8, 16);
+  ASSERT_EQ(layout.k_parts.size(), 2u);
+  EXPECT_EQ(layout.k_parts[1].offset, 36u);
+  EXPECT_EQ(layout.KPartOffset(layout.k_parts[1]), 36u * 16);
+  EXPECT_EQ(layout.key_dim(), 39u);
+  EXPECT_EQ(layout.k_dim, 44u);
+  EXPECT_EQ(layout.k_scales_at, 44u * 16);
+  EXPECT_EQ(layout.k_tile_bytes, 44u * 16 + 2 * 16 * 4);
+  EXPECT_EQ(layout.bytes_per_token(), 44u + 8);
+  EXPECT_EQ(MakeKvLayout(spec, DType::kBF16, 16).bytes_per_token(), (34u + 6) * 2);
+}
+
+class EveryKvType : public testing::TestWithParam<KvType> {};
+
+TEST_P(EveryKvType, TilesOfAPageDoNotOverlap) {
+  const KvLayout layout = MakeKvLayout(Gqa(3, 2, 6), GetParam().dtype, 32);
   uint64_t next = 0;
   for (uint32_t page = 0; page < 2; ++page) {
     for (uint32_t layer = 0; layer < 3; ++layer) {
@@ -48,6 +74,9 @@ TEST(KvLayout, TilesOfAPageDoNotOverlap) {
   EXPECT_EQ(next, 2 * layout.groups[0].page_bytes);
 }
 
+INSTANTIATE_TEST_SUITE_P(KvLayout, EveryKvType, testing::ValuesIn(kKvTypes),
+                         [](const auto& type) { return std::string(type.param.name); });
+
 TEST(KvLayout, LayersOfEqualWindowShareAGroup) {
   ModelSpec spec = Gqa(4, 1, 8);
   spec.layers[2].window = spec.layers[3].window = 16;
@@ -59,6 +88,8 @@ TEST(KvLayout, LayersOfEqualWindowShareAGroup) {
 
 TEST(KvLayout, OddDimensionsArePaddedAndCounted) {
   EXPECT_EQ(MakeKvLayout(Gqa(1, 1, 7), DType::kBF16, 16).bytes_per_token(), (8u + 7u) * 2);
+  EXPECT_EQ(MakeKvLayout(Gqa(1, 1, 7), DType::kI8, 16).bytes_per_token(), 8u + 4 + 7 + 4);
+  EXPECT_EQ(MakeKvLayout(Gqa(1, 1, 5), DType::kF8E4M3, 16).bytes_per_token(), 8u + 4 + 5 + 4);
 }
 
 TEST(KvLayout, RefusesWhatItCannotLayOut) {

@@ -52,4 +52,19 @@ inline float F8E4M3ToF32(uint8_t bits) {
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
 }
 
+// Beyond the largest finite value, 448, it saturates; NaN stays NaN.
+inline uint8_t F32ToF8E4M3(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint8_t>(bits >> 24 & 0x80);
+  const uint32_t magnitude = bits & 0x7FFFFFFF;
+  if (magnitude > 0x7F800000) return sign | 0x7F;
+  if (magnitude >= 0x43E00000) return sign | 0x7E;                   // 448
+  if (magnitude < 0x3C800000) {                                      // subnormal: below 2^-6
+    const float scaled = std::bit_cast<float>(magnitude) + 0x1p14f;  // rounds at 2^-9
+    return sign | static_cast<uint8_t>(std::bit_cast<uint32_t>(scaled) - 0x46800000);
+  }
+  const uint32_t rounded = magnitude + 0x7FFFF + (magnitude >> 20 & 1);
+  return sign | static_cast<uint8_t>((rounded >> 20) - (120 << 3));
+}
+
 }  // namespace hadal

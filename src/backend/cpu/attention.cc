@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "kernels/kernels.h"
 
 namespace hadal {
 namespace {
@@ -32,8 +33,9 @@ CpuAttention::CpuAttention(ThreadPool* pool, const AttentionKernels* kernels)
 CpuAttention::Sizes CpuAttention::SizesFor(const ModelSpec& spec, const StepLimits& limits) const {
   const AttentionSpec& attention = spec.attention;
   const bool mla = attention.kind == AttentionKind::kMla;
-  const uint64_t k_dim =
-      mla ? attention.kv_lora_rank + attention.qk_rope_head_dim : attention.head_dim;
+  // The two parts of MLA's keys may each be padded (KvLayout::k_parts).
+  const uint64_t k_dim = mla ? RoundUp(attention.kv_lora_rank) + RoundUp(attention.qk_rope_head_dim)
+                             : attention.head_dim;
   const uint64_t v_dim = mla ? attention.kv_lora_rank : attention.head_dim;
   Sizes sizes;
   sizes.query_stride = RoundUp(k_dim);
@@ -118,7 +120,7 @@ void CpuAttention::Gqa(const StepInput& step, const KvCache& kv, const Attention
 // when all of its splits are done.
 void CpuAttention::Latent(const StepInput& step, const KvCache& kv, const AttentionMlaArgs& args,
                           uint32_t first_row, Tensor q, Tensor latent) {
-  HADAL_CHECK(kv.layout.v_dim == 0 && kv.layout.k_dim >= args.kv_lora + args.rope);
+  HADAL_CHECK(kv.layout.v_dim == 0 && kv.layout.key_dim() == args.kv_lora + args.rope);
   Problem problem;
   problem.step = &step;
   problem.kv = &kv;
@@ -128,7 +130,7 @@ void CpuAttention::Latent(const StepInput& step, const KvCache& kv, const Attent
   problem.first_row = first_row;
   problem.n_rows = q.rows;
   problem.parts[0] = {latent, args.kv_lora, 0, args.kv_lora, 0};
-  problem.parts[1] = {q, args.nope + args.rope, args.nope, args.rope, args.kv_lora};
+  problem.parts[1] = {q, args.nope + args.rope, args.nope, args.rope, kv.layout.k_parts[1].offset};
   problem.n_parts = 2;
   problem.out = latent;
   problem.out_head_stride = args.kv_lora;
@@ -143,7 +145,7 @@ void CpuAttention::Run(const Problem& problem) {
   HADAL_CHECK(workspace_ != nullptr);
   HADAL_CHECK(problem.kv->layout.k_dim <= sizes_.query_stride);
   HADAL_CHECK(problem.v_dim <= sizes_.acc_stride);
-  tile_kernels_ = problem.kv->layout.dtype == DType::kBF16 ? &kernels_->bf16 : &kernels_->f32;
+  tile_kernels_ = &TileKernels(*kernels_, problem.kv->layout.dtype);
   MakeBlocks(problem);
   if (blocks_.empty()) return;
   uint64_t total = 0;
@@ -276,17 +278,18 @@ void CpuAttention::MergeWave(const Problem& problem, uint32_t index, uint32_t fi
 }
 
 void CpuAttention::Pack(const Problem& problem, const Item& item, float* queries) const {
-  const QueryPart& last = problem.parts[problem.n_parts - 1];
   for (uint32_t i = 0; i < item.n_queries(); ++i) {
     const uint32_t row = item.block->first_row + i / item.n_heads - problem.first_row;
     const uint32_t head = item.first_head + i % item.n_heads;
     float* query = queries + i * sizes_.query_stride;
+    float* end = query;
     for (uint32_t p = 0; p < problem.n_parts; ++p) {
       const QueryPart& part = problem.parts[p];
-      std::copy_n(part.x.row(row) + head * part.head_stride + part.first, part.n,
-                  query + part.offset);
+      std::fill(end, query + part.offset, 0.0f);
+      end = std::copy_n(part.x.row(row) + head * part.head_stride + part.first, part.n,
+                        query + part.offset);
     }
-    std::fill(query + last.offset + last.n, query + problem.kv->layout.k_dim, 0.0f);
+    std::fill(end, query + problem.kv->layout.k_dim, 0.0f);
   }
 }
 
@@ -301,6 +304,8 @@ void CpuAttention::Attend(const Problem& problem, const Item& item, uint32_t spl
   const uint32_t end = std::min((block.end - 1) / kTileTokens + 1, (split + 1) * kSplitTiles);
   const std::byte* k_tiles[kSplitTiles];
   const std::byte* v_tiles[kSplitTiles];
+  const float* k_scales[kSplitTiles];
+  const float* v_scales[kSplitTiles];
   for (uint32_t tile = first; tile < end; ++tile) {
     const uint32_t i = tile - first;
     const uint32_t entry = pages.page_offsets[block.sequence] + tile / layout.tiles_per_page();
@@ -317,6 +322,10 @@ void CpuAttention::Attend(const Problem& problem, const Item& item, uint32_t spl
     } else {
       v_tiles[i] = arena + layout.VTileOffset(problem.layer, page, item.kv_head, in_page);
     }
+    k_scales[i] = reinterpret_cast<const float*>(k_tiles[i] + layout.k_scales_at);
+    v_scales[i] = problem.values_in_keys
+                      ? k_scales[i]
+                      : reinterpret_cast<const float*>(v_tiles[i] + layout.v_scales_at);
   }
   uint32_t begins[kMaxQueries];
   uint32_t ends[kMaxQueries];
@@ -329,6 +338,8 @@ void CpuAttention::Attend(const Problem& problem, const Item& item, uint32_t spl
   AttentionSplitArgs args;
   args.k_tiles = k_tiles;
   args.v_tiles = v_tiles;
+  args.k_scales = k_scales;
+  args.v_scales = v_scales;
   args.n_tiles = end - first;
   args.first_token = first * kTileTokens;
   args.queries = scratch.queries;
@@ -337,6 +348,7 @@ void CpuAttention::Attend(const Problem& problem, const Item& item, uint32_t spl
   args.begin = begins;
   args.end = ends;
   args.k_dim = layout.k_dim;
+  args.k_first_part = layout.k_parts.size() > 1 ? layout.k_parts[1].offset : layout.k_dim;
   args.v_dim = problem.v_dim;
   args.scale = problem.scale;
   args.scores = scratch.scores;

@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include <chrono>
+#include <cstring>
 #include <numeric>
 #include <random>
 
@@ -66,11 +67,15 @@ class World {
     std::normal_distribution<float> normal;
     std::vector<float> noise(1021);
     for (float& x : noise) x = normal(generator);
-    for (uint64_t i = 0; i < arena.size() / Info(dtype).block_bytes; ++i) {
-      if (dtype == DType::kF32) {
-        static_cast<float*>(arena.data())[i] = noise[i % noise.size()];
+    auto* bytes = static_cast<std::byte*>(arena.data());
+    for (uint64_t i = 0; i < arena.size() / sizeof(float); ++i) {
+      const float value = noise[i % noise.size()];
+      if (dtype == DType::kBF16) {
+        const uint32_t pair = F32ToBf16(value) * 0x10001u;
+        std::memcpy(bytes + 4 * i, &pair, 4);
       } else {
-        static_cast<uint16_t*>(arena.data())[i] = F32ToBf16(noise[i % noise.size()]);
+        // As codes and as scales, any finite number will do.
+        std::memcpy(bytes + 4 * i, &value, 4);
       }
     }
     pages_.resize(n_pages);
@@ -179,12 +184,12 @@ void Register() {
       Peak(s, level);
     })->UseRealTime();
     for (const Shape& shape : kShapes) {
-      for (const DType dtype : {DType::kBF16, DType::kF32}) {
+      for (const auto& [kv_name, dtype] : kKvTypes) {
         for (const int threads : {1, 2}) {
-          const std::string name = std::string(shape.name) + "/kv_" + std::string(Name(dtype)) +
-                                   '/' + isa + "/threads_" + std::to_string(threads);
-          benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& s) {
-            Attention(s, shape, dtype, level, threads);
+          const std::string name = std::string(shape.name) + "/kv_" + std::string(kv_name) + '/' +
+                                   isa + "/threads_" + std::to_string(threads);
+          benchmark::RegisterBenchmark(name.c_str(), [=, type = dtype](benchmark::State& s) {
+            Attention(s, shape, type, level, threads);
           })->UseRealTime();
         }
       }

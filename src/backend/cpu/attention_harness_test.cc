@@ -1,6 +1,7 @@
 #include "backend/cpu/attention_harness.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -8,6 +9,7 @@
 
 #include "backend/cpu/attention.h"
 #include "backend/cpu/rope.h"
+#include "tensor/byte_vector.h"
 #include "tensor/half.h"
 
 namespace hadal {
@@ -157,16 +159,32 @@ class Runner {
 
   // Pages hold large stale values: finite, as what a former owner left.
   void FillArena(uint32_t n_pages, uint32_t seed) {
-    kv_.arenas.push_back(allocator_->Allocate(n_pages * kv_.layout.groups[0].page_bytes));
-    Buffer& arena = kv_.arenas[0];
-    const std::vector<float> stale = Random(997, seed, 1e30f);
-    if (shape_.dtype == DType::kF32) {
-      auto* values = static_cast<float*>(arena.data());
-      for (uint64_t i = 0; i < arena.size() / 4; ++i) values[i] = stale[i % stale.size()];
-    } else {
-      auto* values = static_cast<uint16_t*>(arena.data());
-      for (uint64_t i = 0; i < arena.size() / 2; ++i) {
-        values[i] = F32ToBf16(stale[i % stale.size()]);
+    const KvLayout& layout = kv_.layout;
+    kv_.arenas.push_back(allocator_->Allocate(n_pages * layout.groups[0].page_bytes));
+    auto* arena = static_cast<std::byte*>(kv_.arenas[0].data());
+    const std::vector<float> stale = Random(997, seed, layout.scaled ? 1e28f : 1e30f);
+    uint64_t n = 0;
+    const auto fill = [&](uint64_t tile, uint64_t scales_at, uint64_t bytes) {
+      for (uint64_t at = 0; at < bytes; n += 4) {
+        const float value = stale[n % stale.size()];
+        if (shape_.dtype == DType::kF32 || at >= scales_at) {
+          std::memcpy(arena + tile + at, &value, 4);
+          at += 4;
+        } else if (shape_.dtype == DType::kBF16) {
+          const uint16_t bits = F32ToBf16(value);
+          std::memcpy(arena + tile + at, &bits, 2);
+          at += 2;
+        } else {
+          arena[tile + at++] = static_cast<std::byte>(std::bit_cast<uint32_t>(value) >> 3);
+        }
+      }
+    };
+    for (uint32_t page = 0; page < n_pages; ++page) {
+      for (uint32_t head = 0; head < layout.n_kv_heads; ++head) {
+        for (uint32_t tile = 0; tile < layout.tiles_per_page(); ++tile) {
+          fill(layout.KTileOffset(1, page, head, tile), layout.k_scales_at, layout.k_tile_bytes);
+          fill(layout.VTileOffset(1, page, head, tile), layout.v_scales_at, layout.v_tile_bytes);
+        }
       }
     }
   }
@@ -266,10 +284,49 @@ AttentionRun RunCpuAttention(const AttentionCase& shape, const std::vector<TestS
   return runner.Finish();
 }
 
+namespace {
+
+// x as the cache gives it back: `dim` elements, for 8-bit types with a scale of their own.
+std::vector<double> Rounded(DType dtype, const float* x, uint32_t dim) {
+  std::vector<double> out(x, x + dim);
+  if (dtype == DType::kF32) return out;
+  if (dtype == DType::kBF16) {
+    for (double& value : out) value = Bf16ToF32(F32ToBf16(static_cast<float>(value)));
+    return out;
+  }
+  std::vector<uint8_t> codes(dim);
+  const double scale = EncodeByteVector({x, dim}, dtype, codes.data());
+  for (uint32_t i = 0; i < dim; ++i) out[i] = DecodeByte(codes[i], dtype) * scale;
+  return out;
+}
+
+// All keys, [tokens][kv_heads][k_dim]; the parts of MLA's apart.
+std::vector<double> RoundedKeys(const AttentionCase& shape, const TestSequence& sequence) {
+  std::vector<double> out;
+  for (const float* k = sequence.k.data(); k != sequence.k.data() + sequence.k.size();
+       k += shape.k_dim()) {
+    const uint32_t first = shape.mla() ? shape.kv_lora : shape.head_dim;
+    for (const double x : Rounded(shape.dtype, k, first)) out.push_back(x);
+    for (const double x : Rounded(shape.dtype, k + first, shape.k_dim() - first)) out.push_back(x);
+  }
+  return out;
+}
+
+std::vector<double> RoundedValues(const AttentionCase& shape, const TestSequence& sequence) {
+  std::vector<double> out;
+  for (size_t at = 0; at < sequence.v.size(); at += shape.head_dim) {
+    for (const double x : Rounded(shape.dtype, sequence.v.data() + at, shape.head_dim)) {
+      out.push_back(x);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<float> PlainAttention(const AttentionCase& shape, const TestSequence& sequence) {
-  const auto rounded = [&](float x) {
-    return double{shape.dtype == DType::kBF16 ? Bf16ToF32(F32ToBf16(x)) : x};
-  };
+  const std::vector<double> keys = RoundedKeys(shape, sequence);
+  const std::vector<double> values = RoundedValues(shape, sequence);
   const uint32_t v_dim = shape.mla() ? shape.kv_lora : shape.head_dim;
   const std::vector<float> k_up = Up(shape, false);
   const std::vector<float> v_up = Up(shape, true);
@@ -290,9 +347,9 @@ std::vector<float> PlainAttention(const AttentionCase& shape, const TestSequence
       const uint32_t first = shape.window != 0 && i + 1 > shape.window ? i + 1 - shape.window : 0;
       std::vector<double> p(i + 1 - first);
       for (uint32_t t = first; t <= i; ++t) {
-        const float* k = sequence.k.data() + (size_t{t} * shape.kv_heads + kv_head) * shape.k_dim();
+        const double* k = keys.data() + (size_t{t} * shape.kv_heads + kv_head) * shape.k_dim();
         double score = 0;
-        for (uint32_t d = 0; d < shape.k_dim(); ++d) score += query[d] * rounded(k[d]);
+        for (uint32_t d = 0; d < shape.k_dim(); ++d) score += query[d] * k[d];
         p[t - first] = score * Scale(shape);
       }
       const double max = *std::max_element(p.begin(), p.end());
@@ -301,9 +358,9 @@ std::vector<float> PlainAttention(const AttentionCase& shape, const TestSequence
       std::vector<double> value(v_dim, 0.0);
       for (uint32_t t = first; t <= i; ++t) {
         const size_t at = size_t{t} * shape.kv_heads + kv_head;
-        const float* v = shape.mla() ? sequence.k.data() + at * shape.k_dim()
-                                     : sequence.v.data() + at * shape.head_dim;
-        for (uint32_t d = 0; d < v_dim; ++d) value[d] += p[t - first] / sum * rounded(v[d]);
+        const double* v =
+            shape.mla() ? keys.data() + at * shape.k_dim() : values.data() + at * shape.head_dim;
+        for (uint32_t d = 0; d < v_dim; ++d) value[d] += p[t - first] / sum * v[d];
       }
       if (!shape.mla()) {
         out.insert(out.end(), value.begin(), value.end());

@@ -33,16 +33,29 @@ void StoreRow(const AttentionTileKernels& kernels, uint32_t slot, KvCache& kv,
   const KvLayout& layout = kv.layout;
   const uint32_t group = layout.group_of_layer[args.layer];
   const uint32_t page = slot / layout.block_size;
-  const uint32_t tile = slot % layout.block_size / kTileTokens;
+  const uint32_t in_page = slot % layout.block_size / kTileTokens;
   const uint32_t token = slot % kTileTokens;
   HADAL_CHECK((uint64_t{page} + 1) * layout.groups[group].page_bytes <= kv.arenas[group].size());
   auto* arena = static_cast<std::byte*>(kv.arenas[group].data());
   for (uint32_t head = 0; head < args.kv_heads; ++head) {
-    kernels.store_k(args.k.row(row) + head * args.k_head_dim, args.k_head_dim, token,
-                    arena + layout.KTileOffset(args.layer, page, head, tile));
+    StoreTokenArgs store;
+    store.token = token;
+    std::byte* tile = arena + layout.KTileOffset(args.layer, page, head, in_page);
+    store.x = args.k.row(row) + head * args.k_head_dim;
+    store.scales = reinterpret_cast<float*>(tile + layout.k_scales_at);
+    for (const KvPart& part : layout.k_parts) {
+      store.dim = part.dim;
+      store.tile = tile + layout.KPartOffset(part);
+      kernels.store_k(store);
+      store.x += part.dim;
+      store.scales += kTileTokens;
+    }
     if (!args.v) continue;
-    kernels.store_v(args.v.row(row) + head * args.v_head_dim, args.v_head_dim, token,
-                    arena + layout.VTileOffset(args.layer, page, head, tile));
+    store.x = args.v.row(row) + head * args.v_head_dim;
+    store.dim = args.v_head_dim;
+    store.tile = arena + layout.VTileOffset(args.layer, page, head, in_page);
+    store.scales = reinterpret_cast<float*>(store.tile + layout.v_scales_at);
+    kernels.store_v(store);
   }
 }
 
@@ -52,10 +65,9 @@ void CpuRopeAndStore(ThreadPool& pool, const KernelTable& kernels, const StepInp
                      KvCache& kv, const RopeStoreArgs& args) {
   const KvLayout& layout = kv.layout;
   HADAL_CHECK(args.kv_heads == layout.n_kv_heads && args.v_head_dim == layout.v_dim);
-  HADAL_CHECK(args.k_head_dim <= layout.k_dim && args.q.rows == step.n_tokens());
+  HADAL_CHECK(args.k_head_dim == layout.key_dim() && args.q.rows == step.n_tokens());
   const std::span<const uint32_t> slots = step.groups[layout.group_of_layer[args.layer]].slots;
-  const AttentionTileKernels& tiles =
-      layout.dtype == DType::kBF16 ? kernels.attention.bf16 : kernels.attention.f32;
+  const AttentionTileKernels& tiles = TileKernels(kernels.attention, layout.dtype);
   pool.ParallelFor((args.q.rows + kRows - 1) / kRows, [&](int64_t index, int /*thread*/) {
     const uint32_t first = static_cast<uint32_t>(index) * kRows;
     for (uint32_t row = first; row < std::min(first + kRows, args.q.rows); ++row) {

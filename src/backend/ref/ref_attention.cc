@@ -4,6 +4,7 @@
 
 #include "backend/ref/ref_backend.h"
 #include "base/check.h"
+#include "tensor/byte_vector.h"
 #include "tensor/half.h"
 
 namespace hadal {
@@ -24,27 +25,41 @@ void Rotate(float* x, uint32_t rope_dim, RopeLayout layout, const float* cos, co
 
 // Index of element `d` of token `t` inside a tile.
 uint64_t KIndex(DType dtype, uint32_t t, uint32_t d) {
-  if (dtype == DType::kF32) return uint64_t{d} * kTileTokens + t;
-  return (uint64_t{d / 2} * kTileTokens + t) * 2 + d % 2;
+  const uint32_t pack = KvPack(dtype);
+  return (uint64_t{d / pack} * kTileTokens + t) * pack + d % pack;
 }
 uint64_t VIndex(DType dtype, uint32_t dim, uint32_t t, uint32_t d) {
-  if (dtype == DType::kF32) return uint64_t{t} * dim + d;
-  return (uint64_t{t / 2} * dim + d) * 2 + t % 2;
+  const uint32_t pack = KvPack(dtype);
+  return (uint64_t{t / pack} * dim + d) * pack + t % pack;
 }
 
-float LoadElement(const Buffer& arena, DType dtype, uint64_t tile_offset, uint64_t index) {
-  const char* tile = static_cast<const char*>(arena.data()) + tile_offset;
+float LoadElement(const std::byte* tile, DType dtype, uint64_t index) {
   if (dtype == DType::kF32) return reinterpret_cast<const float*>(tile)[index];
-  return Bf16ToF32(reinterpret_cast<const uint16_t*>(tile)[index]);
+  if (dtype == DType::kBF16) return Bf16ToF32(reinterpret_cast<const uint16_t*>(tile)[index]);
+  return DecodeByte(static_cast<uint8_t>(tile[index]), dtype);
 }
 
-void StoreElement(Buffer& arena, DType dtype, uint64_t tile_offset, uint64_t index, float value) {
-  char* tile = static_cast<char*>(arena.data()) + tile_offset;
-  if (dtype == DType::kF32) {
-    reinterpret_cast<float*>(tile)[index] = value;
-  } else {
-    reinterpret_cast<uint16_t*>(tile)[index] = F32ToBf16(value);
+// Stores x, its element i at index(i), and where the type has them its scale. codes: scratch.
+template <typename Index>
+void StoreVector(std::span<const float> x, DType dtype, std::byte* tile, float* scale,
+                 std::span<uint8_t> codes, Index&& index) {
+  if (!IsByteVectorType(dtype)) {
+    for (uint32_t i = 0; i < x.size(); ++i) {
+      if (dtype == DType::kF32) {
+        reinterpret_cast<float*>(tile)[index(i)] = x[i];
+      } else {
+        reinterpret_cast<uint16_t*>(tile)[index(i)] = F32ToBf16(x[i]);
+      }
+    }
+    return;
   }
+  HADAL_CHECK(x.size() <= codes.size());
+  *scale = EncodeByteVector(x, dtype, codes.data());
+  for (uint32_t i = 0; i < x.size(); ++i) tile[index(i)] = std::byte{codes[i]};
+}
+
+std::byte* At(const Buffer& arena, uint64_t offset) {
+  return static_cast<std::byte*>(arena.data()) + offset;
 }
 
 }  // namespace
@@ -66,44 +81,56 @@ uint32_t RefBackend::PageOf(uint32_t layer, uint32_t sequence, uint32_t token) c
 }
 
 float RefBackend::LoadK(uint32_t layer, uint32_t sequence, uint32_t token, uint32_t head,
-                        uint32_t d) const {
+                        uint32_t part, uint32_t d) const {
   const KvLayout& layout = kv_->layout;
-  const uint32_t tile = token % layout.block_size / kTileTokens;
-  return LoadElement(kv_->arenas[layout.group_of_layer[layer]], layout.dtype,
-                     layout.KTileOffset(layer, PageOf(layer, sequence, token), head, tile),
-                     KIndex(layout.dtype, token % kTileTokens, d));
+  const uint32_t t = token % kTileTokens;
+  const std::byte* tile = At(kv_->arenas[layout.group_of_layer[layer]],
+                             layout.KTileOffset(layer, PageOf(layer, sequence, token), head,
+                                                token % layout.block_size / kTileTokens));
+  const float value =
+      LoadElement(tile, layout.dtype, KIndex(layout.dtype, t, layout.k_parts[part].offset + d));
+  if (!layout.scaled) return value;
+  return value * reinterpret_cast<const float*>(tile + layout.k_scales_at)[part * kTileTokens + t];
 }
 
 float RefBackend::LoadV(uint32_t layer, uint32_t sequence, uint32_t token, uint32_t head,
                         uint32_t d) const {
   const KvLayout& layout = kv_->layout;
-  const uint32_t tile = token % layout.block_size / kTileTokens;
-  return LoadElement(kv_->arenas[layout.group_of_layer[layer]], layout.dtype,
-                     layout.VTileOffset(layer, PageOf(layer, sequence, token), head, tile),
-                     VIndex(layout.dtype, layout.v_dim, token % kTileTokens, d));
+  const uint32_t t = token % kTileTokens;
+  const std::byte* tile = At(kv_->arenas[layout.group_of_layer[layer]],
+                             layout.VTileOffset(layer, PageOf(layer, sequence, token), head,
+                                                token % layout.block_size / kTileTokens));
+  const float value = LoadElement(tile, layout.dtype, VIndex(layout.dtype, layout.v_dim, t, d));
+  if (!layout.scaled) return value;
+  return value * reinterpret_cast<const float*>(tile + layout.v_scales_at)[t];
 }
 
 void RefBackend::Store(const RopeStoreArgs& args, uint32_t row) {
   const KvLayout& layout = kv_->layout;
+  const DType dtype = layout.dtype;
   const uint32_t group = layout.group_of_layer[args.layer];
-  Buffer& arena = kv_->arenas[group];
+  const Buffer& arena = kv_->arenas[group];
   const uint32_t slot = step_->groups[group].slots[row];
   const uint32_t page = slot / layout.block_size;
-  const uint32_t tile = slot % layout.block_size / kTileTokens;
+  const uint32_t in_page = slot % layout.block_size / kTileTokens;
   const uint32_t t = slot % kTileTokens;
   HADAL_CHECK((uint64_t{page} + 1) * layout.groups[group].page_bytes <= arena.size());
   for (uint32_t head = 0; head < args.kv_heads; ++head) {
     const float* k = args.k.row(row) + head * args.k_head_dim;
-    const uint64_t k_tile = layout.KTileOffset(args.layer, page, head, tile);
-    for (uint32_t d = 0; d < args.k_head_dim; ++d) {
-      StoreElement(arena, layout.dtype, k_tile, KIndex(layout.dtype, t, d), k[d]);
+    std::byte* tile = At(arena, layout.KTileOffset(args.layer, page, head, in_page));
+    auto* scales = reinterpret_cast<float*>(tile + layout.k_scales_at);
+    for (const KvPart& part : layout.k_parts) {
+      StoreVector({k, part.dim}, dtype, tile, scales + t, codes_,
+                  [&](uint32_t d) { return KIndex(dtype, t, part.offset + d); });
+      k += part.dim;
+      scales += kTileTokens;
     }
     if (!args.v) continue;
     const float* v = args.v.row(row) + head * args.v_head_dim;
-    const uint64_t v_tile = layout.VTileOffset(args.layer, page, head, tile);
-    for (uint32_t d = 0; d < args.v_head_dim; ++d) {
-      StoreElement(arena, layout.dtype, v_tile, VIndex(layout.dtype, layout.v_dim, t, d), v[d]);
-    }
+    tile = At(arena, layout.VTileOffset(args.layer, page, head, in_page));
+    scales = reinterpret_cast<float*>(tile + layout.v_scales_at);
+    StoreVector({v, args.v_head_dim}, dtype, tile, scales + t, codes_,
+                [&](uint32_t d) { return VIndex(dtype, layout.v_dim, t, d); });
   }
 }
 
@@ -111,7 +138,7 @@ void RefBackend::RopeAndStore(const RopeStoreArgs& args) {
   ++counters_.ops;
   const KvLayout& layout = kv_->layout;
   HADAL_CHECK(args.kv_heads == layout.n_kv_heads && args.v_head_dim == layout.v_dim);
-  HADAL_CHECK(args.k_head_dim <= layout.k_dim && args.q.rows == step_->n_tokens());
+  HADAL_CHECK(args.k_head_dim == layout.key_dim() && args.q.rows == step_->n_tokens());
   for (uint32_t row = 0; row < args.q.rows; ++row) {
     const float* cos = args.cos.row(row);
     const float* sin = args.sin.row(row);
@@ -151,7 +178,7 @@ void RefBackend::AttentionGqa(const AttentionGqaArgs& args) {
         for (uint32_t t = row.first; t <= row.last; ++t) {
           double score = 0;
           for (uint32_t d = 0; d < dim; ++d) {
-            score += static_cast<double>(q[d]) * LoadK(args.layer, s, t, kv_head, d);
+            score += static_cast<double>(q[d]) * LoadK(args.layer, s, t, kv_head, 0, d);
           }
           scores_[t - row.first] = score * args.scale;
         }
@@ -179,11 +206,10 @@ void RefBackend::MlaHead(const AttentionMlaArgs& args, const Row& row, uint32_t 
   for (uint32_t t = row.first; t <= row.last; ++t) {
     double score = 0;
     for (uint32_t l = 0; l < args.kv_lora; ++l) {
-      score += q_latent[l] * LoadK(args.layer, row.sequence, t, 0, l);
+      score += q_latent[l] * LoadK(args.layer, row.sequence, t, 0, 0, l);
     }
     for (uint32_t d = 0; d < args.rope; ++d) {
-      score += static_cast<double>(q[args.nope + d]) *
-               LoadK(args.layer, row.sequence, t, 0, args.kv_lora + d);
+      score += static_cast<double>(q[args.nope + d]) * LoadK(args.layer, row.sequence, t, 0, 1, d);
     }
     scores_[t - row.first] = score * args.scale;
   }
@@ -191,7 +217,7 @@ void RefBackend::MlaHead(const AttentionMlaArgs& args, const Row& row, uint32_t 
   for (uint32_t l = 0; l < args.kv_lora; ++l) {
     v_latent[l] = 0;
     for (uint32_t t = row.first; t <= row.last; ++t) {
-      v_latent[l] += scores_[t - row.first] * LoadK(args.layer, row.sequence, t, 0, l);
+      v_latent[l] += scores_[t - row.first] * LoadK(args.layer, row.sequence, t, 0, 0, l);
     }
   }
   for (uint32_t i = 0; i < args.v_head_dim; ++i) {

@@ -152,9 +152,15 @@ void RefBackend::CopyPages(Buffer& arena, uint64_t page_bytes, std::span<const u
   }
 }
 
+// Elements of the KV cache that share a scale, at most.
+static uint32_t LargestVector(const AttentionSpec& attention) {
+  return std::max({attention.head_dim, attention.kv_lora_rank, attention.qk_rope_head_dim});
+}
+
 void RefBackend::Reserve(const ModelSpec& spec, const StepLimits& limits) {
   scores_.resize(limits.max_context);
   latent_.resize(2 * spec.attention.kv_lora_rank);
+  codes_.resize(LargestVector(spec.attention));
   if (!spec.moe) return;
   experts_.resize(2 * spec.moe->n_experts);
   groups_.resize(spec.moe->n_groups);
@@ -165,9 +171,10 @@ void RefBackend::Reserve(const ModelSpec& spec, const StepLimits& limits) {
 
 uint64_t RefBackend::WorkspaceBytes(const ModelSpec& spec, const StepLimits& limits) const {
   uint64_t doubles = limits.max_context + 2 * spec.attention.kv_lora_rank;
-  if (!spec.moe) return doubles * sizeof(double);
+  const uint64_t codes = LargestVector(spec.attention);
+  if (!spec.moe) return doubles * sizeof(double) + codes;
   doubles += 2 * spec.moe->n_experts + spec.moe->n_groups + spec.hidden;
-  return doubles * sizeof(double) + spec.moe->n_experts + spec.moe->n_groups +
+  return doubles * sizeof(double) + codes + spec.moe->n_experts + spec.moe->n_groups +
          spec.moe->intermediate * sizeof(float);
 }
 

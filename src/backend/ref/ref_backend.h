@@ -68,8 +68,9 @@ class RefBackend : public Backend {
     uint32_t last = 0;   // last visible token: itself
   };
   Row Visible(uint32_t sequence, uint32_t row, uint32_t window) const;
-  // One element of the cache, as f32.
-  float LoadK(uint32_t layer, uint32_t sequence, uint32_t token, uint32_t head, uint32_t d) const;
+  // One element of the cache, as f32; of a key, the element d of a part (KvLayout::k_parts).
+  float LoadK(uint32_t layer, uint32_t sequence, uint32_t token, uint32_t head, uint32_t part,
+              uint32_t d) const;
   float LoadV(uint32_t layer, uint32_t sequence, uint32_t token, uint32_t head, uint32_t d) const;
   void Store(const RopeStoreArgs& args, uint32_t row);
   uint32_t PageOf(uint32_t layer, uint32_t sequence, uint32_t token) const;
@@ -84,6 +85,7 @@ class RefBackend : public Backend {
   // Scratch, sized by Reserve.
   std::vector<double> scores_;    // [max_context]
   std::vector<double> latent_;    // [2 * kv_lora]: of the query, of the values
+  std::vector<uint8_t> codes_;    // [largest head or latent]
   std::vector<double> experts_;   // [2 * n_experts]: score, score to choose by
   std::vector<double> groups_;    // [n_groups]
   std::vector<uint8_t> allowed_;  // [n_experts + n_groups]

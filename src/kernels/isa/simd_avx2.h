@@ -120,6 +120,10 @@ template <int kBits>
 [[gnu::always_inline]] inline I32x16 ShiftRight(I32x16 a) {
   return {_mm256_srli_epi32(a.lo, kBits), _mm256_srli_epi32(a.hi, kBits)};
 }
+template <int kBits>
+[[gnu::always_inline]] inline I32x16 ShiftRightSigned(I32x16 a) {
+  return {_mm256_srai_epi32(a.lo, kBits), _mm256_srai_epi32(a.hi, kBits)};
+}
 [[gnu::always_inline]] inline F32x16 AsF32(I32x16 a) {
   return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)};
 }

@@ -107,6 +107,10 @@ template <int kBits>
 [[gnu::always_inline]] inline I32x16 ShiftRight(I32x16 a) {
   return {_mm512_srli_epi32(a.v, kBits)};
 }
+template <int kBits>
+[[gnu::always_inline]] inline I32x16 ShiftRightSigned(I32x16 a) {
+  return {_mm512_srai_epi32(a.v, kBits)};
+}
 [[gnu::always_inline]] inline F32x16 AsF32(I32x16 a) {
   return {_mm512_castsi512_ps(a.v)};
 }

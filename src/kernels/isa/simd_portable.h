@@ -159,6 +159,12 @@ template <int kBits>
   }
   return a;
 }
+// Arithmetic: the sign comes in from above.
+template <int kBits>
+[[gnu::always_inline]] inline I32x16 ShiftRightSigned(I32x16 a) {
+  for (int i = 0; i < 4; ++i) a.v[i] = a.v[i] >> kBits;
+  return a;
+}
 [[gnu::always_inline]] inline F32x16 AsF32(I32x16 a) {
   F32x16 r;
   for (int i = 0; i < 4; ++i) r.v[i] = reinterpret_cast<F32x4>(a.v[i]);
