@@ -23,6 +23,17 @@ constexpr uint64_t kSmallBody = 64 << 10;
 // How often a client is looked at whose bytes are not being read.
 constexpr std::chrono::milliseconds kHangUpPoll{100};
 
+std::string_view CauseOf(const RequestParser& parser) {
+  switch (parser.failure()->status) {
+    case 408:
+      return parser.head_done() ? "body_timeout" : "header_timeout";
+    case 503:
+      return "limit";
+    default:
+      return "malformed";
+  }
+}
+
 }  // namespace
 
 Awaitable<void> Signal::WaitUntil(Clock::time_point deadline) {
@@ -32,21 +43,22 @@ Awaitable<void> Signal::WaitUntil(Clock::time_point deadline) {
 }
 
 Connection::Connection(ServerCore& core, asio::io_context& context, ConnectionSet& set,
-                       asio::ip::tcp::socket socket)
+                       asio::ip::tcp::socket socket, bool refused)
     : core_(core),
       context_(context),
       set_(set),
       socket_(std::move(socket)),
+      refused_(refused),
       wake_(context),
       space_(context),
       write_timer_(context) {
-  core_.n_connections.fetch_add(1);
+  ++(refused_ ? core_.n_refused : core_.n_connections);
   core_.metrics.Add(Counter::kHttpConnections);
   core_.metrics.Change(Gauge::kHttpConnectionsOpen, 1);
 }
 
 Connection::~Connection() {
-  core_.n_connections.fetch_sub(1);
+  --(refused_ ? core_.n_refused : core_.n_connections);
   core_.metrics.Change(Gauge::kHttpConnectionsOpen, -1);
 }
 
@@ -134,7 +146,11 @@ Awaitable<Connection::Input> Connection::MoreInput(Clock::time_point deadline) {
 
 Awaitable<void> Connection::Serve(std::shared_ptr<Connection> self) {
   try {
-    while (co_await ServeOne()) {
+    if (refused_) {
+      co_await Refuse();
+    } else {
+      while (co_await ServeOne()) {
+      }
     }
     co_await Linger();
   } catch (const ClientGone&) {
@@ -160,21 +176,21 @@ Awaitable<bool> Connection::ServeOne() {
 
   Admission admission;
   std::optional<BusyGuard> busy;
+  BodyShare share(core_);
   if (!parser.failure()) {
     admission = core_.Admit(request);
     busy.emplace(core_);
     const bool small = parser.BodyRemaining().value_or(UINT64_MAX) <= kSmallBody;
     if (!admission.answer || (small && !request.wants_continue)) {
       core_.evictable.Put(*this, place_, EvictionList::Tier::kReadingBody);
-      if (!co_await ReadBody(parser)) co_return false;
+      if (!co_await ReadBody(parser, share)) co_return false;
     } else {
       close_after_answer_ = true;
     }
   }
   core_.evictable.Put(*this, place_, std::nullopt);
   if (parser.failure()) {
-    core_.metrics.Add(Counter::kHttpConnectionsCut, 1,
-                      {parser.failure()->status == 408 ? "header_timeout" : "malformed"});
+    core_.metrics.Add(Counter::kHttpConnectionsCut, 1, {CauseOf(parser)});
     admission.answer = core_.Failure(parser.failure()->status, parser.failure()->message);
     close_after_answer_ = true;
   }
@@ -212,14 +228,20 @@ Awaitable<bool> Connection::ReadHead(RequestParser& parser) {
 }
 
 // As ReadHead, for the rest.
-Awaitable<bool> Connection::ReadBody(RequestParser& parser) {
+Awaitable<bool> Connection::ReadBody(RequestParser& parser, BodyShare& share) {
   if (parser.request().wants_continue && !parser.done() && in_.empty()) {
     const std::string go_on = "HTTP/1.1 100 Continue\r\n\r\n";
     co_await WriteAll(go_on);
   }
   const Clock::time_point deadline = Clock::now() + core_.options.body_timeout;
   while (!parser.done()) {
-    if (!in_.empty()) Consume(parser.Feed(in_));
+    if (!in_.empty()) {
+      const size_t n = parser.Feed(in_);
+      Consume(n);
+      if (!share.Add(n) && !parser.failure()) {
+        parser.Refuse(503, "too many large requests at once; send it again later");
+      }
+    }
     if (parser.done() || parser.failure()) break;
     const Input input = co_await MoreInput(deadline);
     if (input == Input::kEnd) co_return false;
@@ -337,12 +359,24 @@ Awaitable<void> Connection::WriteAll(const std::string& bytes) {
   }
 }
 
+// Answers whatever the client is going to ask.
+Awaitable<void> Connection::Refuse() {
+  core_.metrics.Add(Counter::kHttpConnectionsCut, 1, {"limit"});
+  n_requests_ = 1;
+  Reply reply = core_.Failure(503, "the server has as many connections as it can serve");
+  reply.headers.Add("content-length", std::to_string(reply.body.size()));
+  reply.headers.Add("connection", "close");
+  reply.headers.Add("retry-after", "1");
+  const std::string bytes = SerializeHead(reply.status, reply.headers) + reply.body;
+  co_await WriteAll(bytes);
+}
+
 // Lets the client read the last answer: closing at once, with bytes of the client unread, would
 // make the kernel throw the answer away.
 Awaitable<void> Connection::Linger() {
   if (closed_ || read_ended_ || n_requests_ == 0) co_return;
   const BusyGuard busy(core_);
-  core_.evictable.Put(*this, place_, EvictionList::Tier::kIdle);
+  if (!refused_) core_.evictable.Put(*this, place_, EvictionList::Tier::kIdle);
   error_code ignored;
   socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
   discarding_ = true;

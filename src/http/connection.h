@@ -40,8 +40,9 @@ class Signal {
 // Everything but the constructor, executor() and place() belongs on the connection's own thread.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
+  // `refused`: one too many; it is told so and closed.
   Connection(ServerCore& core, asio::io_context& context, ConnectionSet& set,
-             asio::ip::tcp::socket socket);
+             asio::ip::tcp::socket socket, bool refused);
   ~Connection();
 
   void Start();
@@ -70,11 +71,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<void> Serve(std::shared_ptr<Connection> self);
   Awaitable<bool> ServeOne();
   Awaitable<bool> ReadHead(RequestParser& parser);
-  Awaitable<bool> ReadBody(RequestParser& parser);
+  Awaitable<bool> ReadBody(RequestParser& parser, BodyShare& share);
   Awaitable<Input> MoreInput(Clock::time_point deadline);
   Awaitable<bool> Answer(HttpRequest request, Admission admission);
   Awaitable<void> RunHandler(Exchange& exchange, const Route& route, std::optional<Reply>& reply,
                              std::string& error);
+  Awaitable<void> Refuse();
   Awaitable<void> Linger();
   void Record(const Exchange& exchange, const Route* route, std::string error);
   void SetGone();
@@ -85,6 +87,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   asio::io_context& context_;
   ConnectionSet& set_;
   asio::ip::tcp::socket socket_;
+  const bool refused_;
   Signal wake_;   // Serve sleeps here: for input, or for what its handler waits for
   Signal space_;  // ReadLoop sleeps here while in_ is full
   asio::steady_timer write_timer_;

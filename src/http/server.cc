@@ -25,6 +25,9 @@ using boost::system::error_code;
 // How long to leave the listening socket alone when the system has no descriptor to give.
 constexpr std::chrono::milliseconds kAcceptBackoff{20};
 
+// Connections beyond the limit that are told about it; still more are closed without a word.
+constexpr size_t kMaxRefused = 64;
+
 struct IoThread {
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
@@ -105,21 +108,13 @@ Awaitable<void> HttpServer::Impl::AcceptLoop() {
 
 void HttpServer::Impl::Welcome(tcp::socket socket, IoThread& io) {
   if (core.stopping) return;
+  bool refused = false;
   if (core.n_connections >= core.options.max_connections && !core.evictable.EvictOldest()) {
-    core.metrics.Add(Counter::kHttpConnectionsCut, 1, {"limit"});
-    Reply reply = core.Failure(503, "the server has as many connections as it can serve");
-    reply.headers.Add("content-length", std::to_string(reply.body.size()));
-    reply.headers.Add("connection", "close");
-    reply.headers.Add("retry-after", "1");
-    const std::string bytes = SerializeHead(reply.status, reply.headers) + reply.body;
-    error_code ignored;
-    socket.non_blocking(true, ignored);
-    socket.write_some(asio::buffer(bytes), ignored);
-    socket.shutdown(tcp::socket::shutdown_send, ignored);
-    return;
+    if (core.n_refused >= kMaxRefused) return;
+    refused = true;
   }
   auto connection =
-      std::make_shared<Connection>(core, io.context, io.connections, std::move(socket));
+      std::make_shared<Connection>(core, io.context, io.connections, std::move(socket), refused);
   asio::post(io.context, [connection = std::move(connection)] { connection->Start(); });
 }
 

@@ -22,6 +22,9 @@ struct HttpServerOptions {
   int io_threads = 2;
   size_t max_header_bytes = 64 << 10;
   uint64_t max_body_bytes = 16 << 20;
+  uint64_t max_pending_body_bytes = 256 << 20;  // of all requests together; beyond it: 503
+  // Beyond it the connection with the least to lose makes room, idle ones and those that have not
+  // sent a whole head yet; when all are busy, newcomers get 503.
   size_t max_connections = 1024;
   int send_buffer_bytes = 256 << 10;  // the kernel's, per connection; 0: its own choice
   std::chrono::milliseconds header_timeout{10'000};  // first to last byte of a head

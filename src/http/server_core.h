@@ -66,7 +66,9 @@ struct ServerCore {
   Metrics& metrics;
   EvictionList evictable;
   std::atomic<bool> draining = false, stopping = false;
-  std::atomic<size_t> n_connections = 0;
+  std::atomic<size_t> n_connections = 0;         // without refused ones
+  std::atomic<size_t> n_refused = 0;             // connections that are only told so
+  std::atomic<uint64_t> pending_body_bytes = 0;  // of requests being read or answered
 
  private:
   Reply Preflight(const HttpRequest& request) const;
@@ -85,6 +87,24 @@ class BusyGuard {
 
  private:
   ServerCore& core_;
+};
+
+// One request's share of pending_body_bytes.
+class BodyShare {
+ public:
+  explicit BodyShare(ServerCore& core) : core_(core) {}
+  ~BodyShare() { core_.pending_body_bytes -= bytes_; }
+  BodyShare(const BodyShare&) = delete;
+  BodyShare& operator=(const BodyShare&) = delete;
+  // False when all requests together hold too much.
+  bool Add(uint64_t bytes) {
+    bytes_ += bytes;
+    return (core_.pending_body_bytes += bytes) <= core_.options.max_pending_body_bytes;
+  }
+
+ private:
+  ServerCore& core_;
+  uint64_t bytes_ = 0;
 };
 
 }  // namespace hadal

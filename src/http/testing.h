@@ -20,14 +20,13 @@ namespace hadal {
 // Blocking, with a limit of 20 s on every read, so that a test fails instead of hanging.
 class TestClient {
  public:
-  explicit TestClient(uint16_t port, int receive_buffer = 0) {
-    socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    EXPECT_GE(socket_, 0);
-    const timeval limit{20, 0};
-    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    if (receive_buffer > 0) {
-      ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
-    }
+  struct Unconnected {};
+  explicit TestClient(uint16_t port, int receive_buffer = 0)
+      : TestClient(Unconnected(), receive_buffer) {
+    Connect(port);
+  }
+  explicit TestClient(Unconnected) : TestClient(Unconnected(), 0) {}
+  void Connect(uint16_t port) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
@@ -127,6 +126,15 @@ class TestClient {
   }
 
  private:
+  TestClient(Unconnected, int receive_buffer) {
+    socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_GE(socket_, 0);
+    const timeval limit{20, 0};
+    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    if (receive_buffer > 0) {
+      ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+    }
+  }
   std::string Take(size_t n) {
     std::string front = buffer_.substr(0, n);
     buffer_.erase(0, n);
