@@ -27,8 +27,7 @@ std::string JoinParts(const OrderedJson& parts, const std::string& place) {
   for (size_t i = 0; i < parts.size(); ++i) {
     const auto type = parts[i].at("type").get<std::string>();
     if (type != "text" && type != "refusal") {
-      Fail(ErrorKind::kUnsupported, "{}[{}] has type '{}': this model reads text only", place, i,
-           type);
+      Fail(ErrorKind::kInvalid, "{}[{}] has type '{}': this model reads text only", place, i, type);
     }
     const auto found = parts[i].find(type);
     if (found == parts[i].end() || !found->is_string()) {

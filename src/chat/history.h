@@ -26,8 +26,7 @@ HistoryStyle ProbeHistoryStyle(const ChatTemplate& program,
 
 // Returns `messages` with these changes, all others as they are:
 //  - role "developer" becomes "system";
-//  - content parts become one text, joined by newlines. Throws Error(kUnsupported) for parts that
-//    are not text;
+//  - content parts (text, refusal) become one text, joined by newlines; others are an error;
 //  - null members are dropped, but for `content`; so are empty tool_calls. A missing content is "";
 //  - assistant messages: `reasoning` becomes `reasoning_content` (which wins if both are there);
 //    without either, a leading <think>...</think> of the content does;
