@@ -234,7 +234,7 @@ TEST(GoldenFiles, AllModelsArePresent) {
       return std::filesystem::exists(generated / name / file);
     });
   };
-  EXPECT_EQ(holding("config.json"), 8);
+  EXPECT_EQ(holding("config.json"), 9);
   EXPECT_EQ(holding("model.gguf"), 8);
 }
 

@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 #include <set>
 
 #include "base/error.h"
 #include "quant/blocks.h"
 #include "quant/blocks_internal.h"
+#include "quant/int4.h"
 #include "quant/testing.h"
 
 namespace hadal {
@@ -96,6 +98,22 @@ TEST(Dequantize, RefusesHostileShapes) {
   EXPECT_THROW(CheckTensorParts(no_group), Error);
   const TensorView ints = MakeView(DType::kI32, 0, 8, {});
   EXPECT_THROW(CheckTensorParts(ints), Error);
+}
+
+// A word that GPTQModel 7.7.0 writes as version 1 for these zero points, and reads back as them.
+TEST(Dequantize, GptqZeroPointOfZeroBorrowsFromTheNext) {
+  std::array<std::byte, 4> word;
+  quant_internal::Store<uint32_t>(word.data(), 0xf01efe6fu);
+  const std::vector<std::byte> zero(8 * sizeof(uint32_t));
+  TensorView view = MakeView(DType::kGptq4, 8, 8, zero);
+  view.group_size = 8;
+  view.zeros = word;
+  view.group_scales = std::span(zero).first(16);
+  view.zeros_minus_one = true;
+  const std::array<uint8_t, 8> expected = {0, 8, 15, 0, 0, 3, 1, 0};
+  for (uint64_t row = 0; row < expected.size(); ++row) {
+    EXPECT_EQ(Int4Reader(view).Zero(row, 0), expected[row]) << row;
+  }
 }
 
 TEST(Dequantize, RefusesGroupIndexOutOfRange) {

@@ -14,8 +14,9 @@ namespace {
 // Where AWQ puts output row 8j + i: the inverse of {0,2,4,6,1,3,5,7}.
 constexpr int kAwqNibble[8] = {0, 4, 1, 5, 2, 6, 3, 7};
 
-uint8_t Nibble(std::span<const std::byte> words, uint64_t word, int nibble) {
-  return quant_internal::Load<uint32_t>(words.data() + word * 4) >> (4 * nibble) & 15;
+// `add`: to the whole word first.
+uint8_t Nibble(std::span<const std::byte> words, uint64_t word, int nibble, uint32_t add = 0) {
+  return (quant_internal::Load<uint32_t>(words.data() + word * 4) + add) >> (4 * nibble) & 15;
 }
 
 }  // namespace
@@ -35,8 +36,9 @@ uint8_t Int4Reader::Code(uint64_t row, uint64_t col) const {
 
 uint8_t Int4Reader::Zero(uint64_t row, uint64_t group) const {
   const int nibble = awq_ ? kAwqNibble[row % 8] : static_cast<int>(row % 8);
-  const uint8_t stored = Nibble(view_.zeros, group * (rows_ / 8) + row / 8, nibble);
-  return view_.zeros_minus_one ? (stored + 1) & 15 : stored;
+  // A zero point of 0 made the writer borrow from the next nibble: undone in whole words.
+  return Nibble(view_.zeros, group * (rows_ / 8) + row / 8, nibble,
+                view_.zeros_minus_one ? 0x11111111u : 0);
 }
 
 float Int4Reader::Scale(uint64_t row, uint64_t group) const {

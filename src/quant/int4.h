@@ -4,8 +4,9 @@
 // input columns: value(r, c) = scale(group, r) * (q(r, c) - zero(group, r)).
 //   AWQ   packs 8 output rows; the nibble at bits 4i is row 8j + {0,2,4,6,1,3,5,7}[i]; zeros alike.
 //   GPTQ  packs 8 input columns into one word of qweight and 8 output rows into one of zeros, both
-//         in plain order. Version 1 stores zero - 1 modulo 16 (zeros_minus_one). group_index, when
-//         present, names each column's group ("desc_act").
+//         in plain order. Version 1 stores words of zeros less 0x11111111 (zeros_minus_one): zero -
+//         1 in each nibble, with a borrow from the next where zero is 0, as GPTQModel writes and
+//         reads. group_index, when present, names each column's group ("desc_act").
 #pragma once
 
 #include <cstdint>

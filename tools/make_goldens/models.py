@@ -4,10 +4,10 @@
     python3 -m venv VENV && VENV/bin/pip install -r requirements.txt && VENV/bin/python models.py
 
 Expected values come from reference.py (numpy, float64). Where the transformers library knows the
-architecture it reads the same files and must agree; golden.json says by how much. Int4 matrices are
-packed here from the layouts that AutoAWQ and AutoGPTQ publish; block types of GGUF are packed and
-unpacked by the gguf package. The format of golden.json is that of tests/data/models. Folders are made
-anew, so converted.py must put its GGUF files back afterwards.
+architecture it reads the same files and must agree; golden.json says by how much. Block types of GGUF
+are packed and unpacked by the gguf package. int4.py makes the int4 folders, converted.py more GGUF
+files: folders are made anew here, so it must put its files back afterwards. The format of golden.json is
+that of tests/data/models.
 """
 import json
 import pathlib
@@ -16,7 +16,7 @@ import sys
 
 import gguf
 import numpy as np
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from reference import Model
 
@@ -252,92 +252,6 @@ def longrope():
         "does not", peer=True)
 
 
-# --- int4 checkpoints ---
-
-GROUP = 32
-AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
-
-
-def int4_parts(rng, weight):
-    """Integers [out, in], zeros and f16 scales [out, groups] near the given weights."""
-    out, inner = weight.shape
-    groups = weight.reshape(out, inner // GROUP, GROUP)
-    low, high = groups.min(-1), groups.max(-1)
-    scale = ((high - low) / 15).astype(np.float16).astype(np.float32)
-    zero = np.clip(np.round(-low / scale), 1, 15).astype(np.int64)
-    q = np.clip(np.round(groups / scale[..., None]) + zero[..., None], 0, 15).astype(np.int64)
-    return q.reshape(out, inner), zero, scale.astype(np.float16)
-
-
-def dequantize(q, zero, scale, group_of):
-    return (q - zero[:, group_of]) * scale.astype(np.float64)[:, group_of]
-
-
-def pack(nibbles, order):
-    """[rows, 8n] -> int32 [rows, n]; bits 4i hold column 8j + order[i]."""
-    words = np.zeros((nibbles.shape[0], nibbles.shape[1] // 8), np.uint32)
-    for i, column in enumerate(order):
-        words |= nibbles[:, column::8].astype(np.uint32) << np.uint32(4 * i)
-    return words.view(np.int32)
-
-
-def awq(name, weight, rng, tensors):
-    q, zero, scale = int4_parts(rng, weight)
-    tensors[name + ".qweight"] = pack(q.T, AWQ_ORDER)
-    tensors[name + ".qzeros"] = pack(zero.T, AWQ_ORDER)
-    tensors[name + ".scales"] = scale.T
-    return dequantize(q, zero, scale, np.arange(q.shape[1]) // GROUP)
-
-
-def gptq(name, weight, rng, tensors, desc_act):
-    inner = weight.shape[1]
-    group_of = np.arange(inner) // GROUP
-    if desc_act:
-        rng.shuffle(group_of)
-    order = np.argsort(group_of, kind="stable")
-    q_sorted, zero, scale = int4_parts(rng, weight[:, order])
-    q = np.empty_like(q_sorted)
-    q[:, order] = q_sorted
-    tensors[name + ".qweight"] = pack(q, range(8)).T  # words along the input columns
-    tensors[name + ".qzeros"] = pack((zero.T - 1) & 15, range(8))
-    tensors[name + ".scales"] = scale.T
-    tensors[name + ".g_idx"] = group_of.astype(np.int32)
-    return dequantize(q, zero, scale, group_of)
-
-
-def int4(name, seed, quantization, quantize, note):
-    config = base_config("llama", "LlamaForCausalLM", attention_bias=False, mlp_bias=False,
-                         torch_dtype="float16")
-    weights = Weights(config, seed)
-    half = to_f16(weights)
-    rng = np.random.default_rng(seed)
-    tensors, exact = {}, {}
-    for key, value in half.items():
-        if key.endswith("_proj.weight"):
-            exact[key] = quantize(key[: -len(".weight")], weights[key], rng, tensors)
-        else:
-            tensors[key] = value
-            exact[key] = weights[key]
-    folder = new_folder(name)
-    # What the peer reads: the dequantized weights.
-    peer = folder / "dequantized"
-    peer.mkdir()
-    write_hf(peer, config, {k: np.asarray(v, np.float32) for k, v in exact.items()})
-    write_hf(folder, dict(config, quantization_config=quantization), tensors)
-    write_golden(folder, config, exact, seed, note, peer)
-    shutil.rmtree(peer)
-
-
-def int4_models():
-    int4("llama_awq", 5, {"quant_method": "awq", "bits": 4, "group_size": GROUP,
-                          "version": "gemm", "zero_point": True}, awq, "AWQ int4, groups of 32")
-    gptq_config = {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "sym": False}
-    int4("llama_gptq", 6, dict(gptq_config, desc_act=False),
-         lambda *a: gptq(*a, desc_act=False), "GPTQ int4, groups of 32")
-    int4("llama_gptq_desc_act", 7, dict(gptq_config, desc_act=True),
-         lambda *a: gptq(*a, desc_act=True), "GPTQ int4, columns in the order of activations")
-
-
 # --- GGUF ---
 
 GGUF_NAMES = {
@@ -468,7 +382,7 @@ def gguf_models():
 
 
 def main():
-    makers = [qwen_moe, deepseek_v1, longrope, int4_models, gguf_models]
+    makers = [qwen_moe, deepseek_v1, longrope, gguf_models]
     wanted = sys.argv[1:]
     for maker in makers:
         if not wanted or maker.__name__ in wanted:

@@ -145,7 +145,8 @@ def int4_case(kind, rows, cols, group, v1=False, act_order=False):
         case["zeros"] = put(pack_nibbles(zeros, awq))
     else:
         case["data"] = put(pack_nibbles(q.T.copy(), plain).T.copy())
-        case["zeros"] = put(pack_nibbles((zeros - 1) % 16 if v1 else zeros, plain))
+        # Version 1 takes 1 from every nibble, borrowing across them as GPTQModel does.
+        case["zeros"] = put(pack_nibbles(zeros, plain) - np.uint32(0x11111111 if v1 else 0))
     case["group_scales"] = put(scales)
     if act_order:
         case["group_index"] = put(index.astype(np.int32))
