@@ -6,8 +6,8 @@
     TORCHDYNAMO_DISABLE=1 GPTQ_TORCH_TRITON_DEQUANT=0 VENV/bin/python int4.py [FOLDER...]
 
 AutoAWQ packs and unpacks AWQ. AutoGPTQ quantizes (its order of activations gives g_idx), packs and
-unpacks version 1 of GPTQ; GPTQModel packs and unpacks version 2. None of the layout is ours: what the
-packages unpack goes to reference.py, and to transformers as a plain model, for the expected values.
+unpacks version 1 of GPTQ; GPTQModel packs and unpacks version 2. None of the layout is ours: what
+the packages unpack goes to reference.py, and to transformers as a plain model, for the expected values.
 """
 import importlib
 import importlib.util
@@ -58,7 +58,8 @@ def awq(weight, rng):
     packed = awq_gemm.WQLinear_GEMM.from_linear(
         linear_of(clipped), 4, GROUP, scales=torch.tensor(scale.T.copy()),
         zeros=torch.tensor(zero.T.copy()))
-    means = awq_packing.dequantize_gemm(packed.qweight, packed.qzeros, packed.scales.double(), 4, GROUP)
+    means = awq_packing.dequantize_gemm(packed.qweight, packed.qzeros, packed.scales.double(), 4,
+                                        GROUP)
     return {k: getattr(packed, k) for k in ("qweight", "qzeros", "scales")}, means.T
 
 
@@ -88,8 +89,8 @@ def version_1(weight, rng, desc_act):
 def version_2(weight, rng):
     inner = weight.shape[1]
     linear, scale, zero, g_idx = quantize_gptq(weight, rng, -1, False)
-    packed = gptq_v2.TorchLinear(bits=4, group_size=-1, sym=False, desc_act=False, in_features=inner,
-                                 out_features=weight.shape[0])
+    packed = gptq_v2.TorchLinear(bits=4, group_size=-1, sym=False, desc_act=False,
+                                 in_features=inner, out_features=weight.shape[0])
     packed.pack_original(linear, scale, zero, g_idx)
     packed.qzero_format(format=2)
     parts = {k: getattr(packed, k).clone() for k in PARTS}
