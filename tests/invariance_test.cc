@@ -93,6 +93,8 @@ std::vector<InvarianceCase> AllCases() {
       cases.push_back({model, "f32", WeightPolicy::kF32, DType::kF32, device});
       cases.push_back({model, "q8", WeightPolicy::kQ8, DType::kBF16, device});
       cases.push_back({model, "q4", WeightPolicy::kQ4, DType::kBF16, device});
+      cases.push_back({model, "kv_int8", WeightPolicy::kAsStored, DType::kI8, device});
+      cases.push_back({model, "kv_fp8", WeightPolicy::kAsStored, DType::kF8E4M3, device});
     }
   }
   return cases;

@@ -83,7 +83,7 @@ class Usage(CommandTest):
 
 
     def test_usage_errors_name_command_and_option(self):
-        self.fails(2, "'serve' is not a command", "serve")
+        self.fails(2, "'nonsense' is not a command", "nonsense")
         self.fails(2, "hadal generate: MODEL is required", "generate")
         self.fails(2, "--prompt", "generate", GGUF, "-p")
         self.fails(2, "--nonsense", "generate", GGUF, "--nonsense")
@@ -450,7 +450,9 @@ class Files(CommandTest):
         facts = json.loads(self.ok("inspect", REEF, "--json"))
         self.assertEqual(facts["architecture"], "deepseek_v3")
         self.assertEqual(facts["attention"]["kind"], "mla")
-        self.assertEqual(facts["kv_bytes_per_token"]["bf16"], 5 * (64 + 16) * 2)
+        self.assertEqual(facts["kv_bytes_per_token"],
+                         {"f32": 5 * (64 + 16) * 4, "bf16": 5 * (64 + 16) * 2,
+                          "int8": 5 * (64 + 16 + 8), "fp8": 5 * (64 + 16 + 8)})
         self.assertEqual(facts["moe"]["experts"], 8)
 
     def test_quantize_then_generate(self):
@@ -517,6 +519,19 @@ class Measure(CommandTest):
                                      "--json"))["perplexity"] for chunk in ("512", "5")]
         self.assertEqual(values[0], values[1])
         self.fails(1, "at least 2", "eval", "ppl", REEF, "-f", "/dev/null")
+
+    def test_types_of_the_kv_cache(self):
+        text = self.folder / "text"
+        text.write_text("The capital of France is Paris. " * 8)
+        values = {}
+        for kv in ("f32", "bf16", "int8", "fp8"):
+            values[kv] = json.loads(self.ok("eval", "ppl", REEF, "-f", text, "--kv-dtype", kv,
+                                            "--json"))["perplexity"]
+            self.assertAlmostEqual(values[kv] / values["f32"], 1, delta=0.05)
+            self.assertIn(b"Paris", self.ok("generate", REEF, "-p", "What is the capital of France?",
+                                            "-n", "12", "--temp", "0", "--kv-dtype", kv))
+        self.assertEqual(len(set(values.values())), 4, values)
+        self.fails(2, "bf16.*f32.*int8.*fp8", "eval", "ppl", REEF, "-f", text, "--kv-dtype", "int4")
 
     def test_perplexity_from_standard_input_in_a_small_context(self):
         out = self.ok("eval", "ppl", REEF, "-f", "-", "--ctx", "16", "--json",
