@@ -26,9 +26,9 @@ class ClientGone : public std::exception {
 // belong on the exchange's own I/O thread, inside the handler; none may be under way twice. A
 // handler may wait only through this class: then it ends soon after the client or the server does.
 //
-// GCC 12 destroys some temporaries of a co_await expression twice: write no `?:` that makes an
-// object and no braced list inside one. Make the Reply first, then co_await
-// exchange.Respond(std::move(reply)).
+// GCC 12 destroys some temporaries of a co_await expression twice. Inside one, write no `?:` that
+// makes an object, no braced list of pairs, and no aggregate: make the Reply in a statement of its
+// own, then co_await exchange.Respond(std::move(reply)).
 //
 // A client is gone when it closes its connection or half of it, whether or not anything is being
 // written; requests that it sent ahead on the same connection are no sign of that.

@@ -54,7 +54,13 @@ struct HttpRequest {
   std::string_view Parameter(std::string_view name) const;
 };
 
+// Has constructors because GCC 12 destroys an aggregate that is made inside a co_await expression
+// twice: co_await exchange.Respond({200, headers, body}) must be safe.
 struct Reply {
+  Reply() = default;
+  Reply(int reply_status, Headers reply_headers, std::string reply_body)
+      : status(reply_status), headers(std::move(reply_headers)), body(std::move(reply_body)) {}
+
   int status = 200;
   Headers headers;
   std::string body;

@@ -30,11 +30,8 @@ int StatusOf(ErrorKind kind) {
 }
 
 Reply PlainText(int status, std::string_view message) {
-  Reply reply;
-  reply.status = status;
-  reply.headers.Add("content-type", "text/plain; charset=utf-8");
-  reply.body = std::string(message) + "\n";
-  return reply;
+  return {status, Headers("content-type", "text/plain; charset=utf-8"),
+          std::string(message) + "\n"};
 }
 
 // "Mon, 30 Nov 2026 14:00:00 GMT", in English whatever the locale.

@@ -51,6 +51,10 @@ std::optional<std::string> PercentDecode(std::string_view text, bool plus_is_spa
 
 std::optional<Target> ParseTarget(std::string_view text) {
   Target target;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte <= ' ' || byte == 0x7f) return std::nullopt;
+  }
   if (text == "*") {
     target.path = "*";
     return target;

@@ -18,7 +18,7 @@ struct Target {
 // Takes "/path?query" and the absolute form "http://host/path?query"; "*" is the path "*". Splits
 // at
 // '/' before it decodes, so that "a%2Fb" is one segment. Absent for anything else, for a '%' that
-// two hexadecimal digits do not follow, and for an encoded NUL.
+// two hexadecimal digits do not follow, for an encoded NUL, and for spaces and control characters.
 std::optional<Target> ParseTarget(std::string_view text);
 
 // "%41" -> "A"; with `plus_is_space`, "+" -> " ". Absent as above.

@@ -34,7 +34,7 @@ TEST(ParseTarget, TakesTheAbsoluteForm) {
 
 TEST(ParseTarget, RefusesWhatIsNotAPath) {
   for (const char* text : {"", "a", "host:80", "ftp://host/a", "/%", "/%4", "/%zz", "/a%00b",
-                           "/a?x=%", "/a?%0=x", "?a"}) {
+                           "/a?x=%", "/a b", "/a\n", "/a?\x7f", "/a?%0=x", "?a"}) {
     EXPECT_FALSE(ParseTarget(text)) << text;
   }
 }

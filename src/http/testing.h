@@ -82,7 +82,7 @@ class TestClient {
   Reply Read(bool head_only = false) {
     Reply reply;
     const std::string head = ReadUntil("\r\n\r\n");
-    if (head.size() < 16 || head.substr(0, 9) != "HTTP/1.1 ") return {.status = 0};
+    if (head.size() < 16 || head.substr(0, 9) != "HTTP/1.1 ") return {0, Headers(), ""};
     const int status = std::stoi(head.substr(9));
     for (size_t at = head.find("\r\n") + 2; at < head.size() - 2;) {
       const size_t end = head.find("\r\n", at);
@@ -94,16 +94,16 @@ class TestClient {
     if (!head_only && length) {
       const size_t n = std::stoul(std::string(*length));
       while (buffer_.size() < n) {
-        if (!Fill()) return {.status = 0};
+        if (!Fill()) return {0, Headers(), ""};
       }
       reply.body = Take(n);
     } else if (!head_only && reply.headers.Has("transfer-encoding")) {
       while (true) {
         const std::string line = ReadUntil("\r\n");
-        if (line.size() < 3) return {.status = 0};
+        if (line.size() < 3) return {0, Headers(), ""};
         const size_t n = std::stoul(line, nullptr, 16);
         while (buffer_.size() < n + 2) {
-          if (!Fill()) return {.status = 0};
+          if (!Fill()) return {0, Headers(), ""};
         }
         reply.body += Take(n + 2).substr(0, n);
         if (n == 0) break;
@@ -158,11 +158,7 @@ bool Eventually(Condition condition) {
 }
 
 inline Reply TextReply(int status, std::string body) {
-  Reply reply;
-  reply.status = status;
-  reply.headers.Add("content-type", "text/plain");
-  reply.body = std::move(body);
-  return reply;
+  return {status, Headers("content-type", "text/plain"), std::move(body)};
 }
 
 }  // namespace hadal
