@@ -1,5 +1,6 @@
 #include "http/connection.h"
 
+#include <netinet/tcp.h>
 #include <poll.h>
 
 #include <array>
@@ -22,7 +23,30 @@ constexpr size_t kReadSize = 8 << 10;
 constexpr uint64_t kSmallBody = 64 << 10;
 // How often a client is looked at whose bytes are not being read.
 constexpr std::chrono::milliseconds kHangUpPoll{100};
+// Seconds of silence, seconds between the kernel's questions, and how many may stay unanswered.
+constexpr int kKeepAliveIdle = 30, kKeepAliveInterval = 10, kKeepAliveProbes = 3;
 
+// Holds the place of the exchange that is being answered.
+class ActiveGuard {
+ public:
+  ActiveGuard(Exchange*& place, Exchange& exchange, Metrics& metrics)
+      : place_(place), metrics_(metrics) {
+    place_ = &exchange;
+    metrics_.Change(Gauge::kHttpRequestsInFlight, 1);
+  }
+  ~ActiveGuard() {
+    place_ = nullptr;
+    metrics_.Change(Gauge::kHttpRequestsInFlight, -1);
+  }
+  ActiveGuard(const ActiveGuard&) = delete;
+  ActiveGuard& operator=(const ActiveGuard&) = delete;
+
+ private:
+  Exchange*& place_;
+  Metrics& metrics_;
+};
+
+// Value of the metric's label `cause`.
 std::string_view CauseOf(const RequestParser& parser) {
   switch (parser.failure()->status) {
     case 408:
@@ -67,16 +91,33 @@ void Connection::Start() {
   error_code ignored;
   const auto endpoint = socket_.remote_endpoint(ignored);
   if (!ignored) remote_ = endpoint.address().to_string(ignored);
+  SetSocketOptions();
+  set_.insert(this);
+  last_read_ = Clock::now();
+  asio::co_spawn(context_, ReadLoop(shared_from_this()), asio::detached);
+  asio::co_spawn(context_, Serve(shared_from_this()), asio::detached);
+}
+
+// What fails here, fails because the client has gone already: reading will tell.
+void Connection::SetSocketOptions() {
+  error_code ignored;
   socket_.non_blocking(true, ignored);
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   if (core_.options.send_buffer_bytes > 0) {
     socket_.set_option(asio::socket_base::send_buffer_size(core_.options.send_buffer_bytes),
                        ignored);
   }
-  set_.insert(this);
-  last_read_ = Clock::now();
-  asio::co_spawn(context_, ReadLoop(shared_from_this()), asio::detached);
-  asio::co_spawn(context_, Serve(shared_from_this()), asio::detached);
+  // A client whose machine has gone says nothing at all; the kernel asks it.
+  socket_.set_option(asio::socket_base::keep_alive(true), ignored);
+  for (const auto& [option, value] :
+       {std::pair{TCP_KEEPIDLE, kKeepAliveIdle}, std::pair{TCP_KEEPINTVL, kKeepAliveInterval},
+        std::pair{TCP_KEEPCNT, kKeepAliveProbes}}) {
+    ::setsockopt(socket_.native_handle(), IPPROTO_TCP, option, &value, sizeof value);
+  }
+}
+
+void Connection::Evict() {
+  if (active_ == nullptr) Cut("evicted");
 }
 
 void Connection::Cut(std::string_view cause) {
@@ -259,8 +300,7 @@ Awaitable<bool> Connection::Answer(HttpRequest request, Admission admission) {
   first_byte_.reset();
   sent_ = 0;
   Exchange exchange(*this, std::move(request));
-  active_ = &exchange;
-  core_.metrics.Change(Gauge::kHttpRequestsInFlight, 1);
+  const ActiveGuard active(active_, exchange, core_.metrics);
   std::string error;
   std::optional<Reply> reply = std::move(admission.answer);
   if (!reply) co_await RunHandler(exchange, *admission.route, reply, error);
@@ -272,8 +312,6 @@ Awaitable<bool> Connection::Answer(HttpRequest request, Admission admission) {
     if (exchange.streaming_) co_await exchange.FinishStream();
   } catch (const ClientGone&) {
   }
-  active_ = nullptr;
-  core_.metrics.Change(Gauge::kHttpRequestsInFlight, -1);
   Record(exchange, admission.route, std::move(error));
   co_return exchange.finished_&& keeps_alive() && !closed_;
 }

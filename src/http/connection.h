@@ -50,6 +50,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // hadal_http_connections_cut_total, or empty to count nothing.
   void Cut(std::string_view cause);
 
+  // Cuts it to make room, unless a request is being answered by now.
+  void Evict();
+
   asio::io_context::executor_type executor() { return context_.get_executor(); }
   EvictionList::Place& place() { return place_; }
 
@@ -80,6 +83,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<void> Linger();
   void Record(const Exchange& exchange, const Route* route, std::string error);
   void SetGone();
+  void SetSocketOptions();
   void Consume(size_t n);
   bool PeerHasHungUp();
 

@@ -1,5 +1,7 @@
 #include "http/server.h"
 
+#include <pthread.h>
+
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -145,7 +147,10 @@ HttpServer::HttpServer(const HttpServerOptions& options, Site site, Metrics& met
   impl_->Listen();
   asio::co_spawn(impl_->threads[0]->context, impl_->AcceptLoop(), asio::detached);
   for (const auto& io : impl_->threads) {
-    io->thread = std::thread([&context = io->context] { context.run(); });
+    io->thread = std::thread([&context = io->context] {
+      pthread_setname_np(pthread_self(), "hadal-io");
+      context.run();
+    });
   }
 }
 

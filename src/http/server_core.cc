@@ -64,7 +64,7 @@ bool EvictionList::EvictOldest() {
     tier.pop_front();
     oldest.place().tier.reset();
     asio::post(oldest.executor(),
-               [connection = oldest.shared_from_this()] { connection->Cut("evicted"); });
+               [connection = oldest.shared_from_this()] { connection->Evict(); });
     return true;
   }
   return false;
