@@ -313,7 +313,8 @@ Awaitable<bool> Connection::Answer(HttpRequest request, Admission admission) {
   } catch (const ClientGone&) {
   }
   Record(exchange, admission.route, std::move(error));
-  co_return exchange.finished_&& keeps_alive() && !closed_;
+  const bool whole = exchange.finished_;
+  co_return whole&& keeps_alive() && !closed_;
 }
 
 // Afterwards `reply` holds what is still to be said.

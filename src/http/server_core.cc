@@ -149,7 +149,7 @@ void ServerCore::LeaveBusy() {
 bool ServerCore::WaitUntilIdle(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   idle_.wait_until(lock, deadline, [this] { return n_busy_ == 0 || stopping; });
-  return n_busy_ == 0;
+  return n_busy_ == 0 && !stopping;  // after Stop they were cut, not finished
 }
 
 void ServerCore::WakeWaiters() {

@@ -329,6 +329,16 @@ TEST_F(HttpServerTest, NoticesAVanishedClientWhileTheHandlerWaits) {
   EXPECT_EQ(world_.LastLogged()["complete"], false);
 }
 
+TEST_F(HttpServerTest, AnswersAClientThatHasSaidAllItWillSay) {
+  Start();
+  TestClient client = Connect();
+  client.Send("GET /health HTTP/1.1\r\nHost: t\r\n\r\nGET /models/a HTTP/1.1\r\nHost: t\r\n\r\n");
+  client.ShutdownSend();
+  EXPECT_EQ(client.Read().body, "ok");
+  EXPECT_EQ(client.Read().body, "a");
+  EXPECT_EQ(client.ReadToEnd(), "");
+}
+
 TEST_F(HttpServerTest, ARequestSentAheadIsNeitherADisconnectNorLost) {
   Start();
   TestClient client = Connect();
