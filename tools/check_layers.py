@@ -9,6 +9,7 @@ USES = {
     "base": [],
     "metrics": [],
     "http": ["metrics"],
+    "web": [],
     "config": [],
     "tensor": [],
     "spec": ["tensor"],
@@ -27,7 +28,7 @@ USES = {
     "engine": ["runner", "tokenizer", "metrics"],
     "api": ["chat", "engine", "http"],
     "insight": ["engine", "memory"],
-    "cli": ["config", "insight", "api"],
+    "cli": ["config", "insight", "api", "web"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z_]+)/')
 

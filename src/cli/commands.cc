@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "config/config_file.h"
 
 namespace hadal::cli {
 namespace {
@@ -70,6 +71,9 @@ Arguments Collect(const Parsed& parsed) {
                       OptionValues(std::string(parsed.command->name))};
   for (const Bound& bound : parsed.options) {
     if (bound.option->count() > 0) arguments.options.Set(*bound.spec, bound.values);
+  }
+  if (arguments.options.Given("config")) {
+    ApplyConfigFile(arguments.options.Text("config"), arguments.options);
   }
   return arguments;
 }
@@ -137,6 +141,13 @@ std::span<const Command> Commands() {
        {"MODEL"},
        "  hadal chat model.gguf --system \"You are brief.\"\n",
        Chat},
+      {"serve",
+       "Serve a model over HTTP, as OpenAI's and DeepSeek's clients expect it",
+       {"MODEL?"},
+       "  hadal serve model.gguf\n"
+       "  hadal serve folder/ --host 0.0.0.0 --port 8000 --api-key-file keys.txt\n"
+       "  hadal serve --config hadal.yaml\n",
+       Serve},
       {"inspect",
        "Say what a model file holds, and what is odd about it",
        {"MODEL"},

@@ -68,16 +68,19 @@ std::time_t ReadNow(const OptionValues& options) {
   return *end == 'Z' ? timegm(&tm) : mktime(&tm);
 }
 
+std::string TemplateSource(const Vocabulary& vocabulary, const OptionValues& options) {
+  if (!options.Given("chat-template")) return vocabulary.chat_template;
+  return ReadTextFile(options.Text("chat-template"), size_t{1} << 24);
+}
+
 ChatTemplate ReadTemplate(const Vocabulary& vocabulary, const OptionValues& options) {
-  if (options.Given("chat-template")) {
-    return ChatTemplate(ReadTextFile(options.Text("chat-template"), size_t{1} << 24));
-  }
-  if (vocabulary.chat_template.empty()) {
+  const std::string source = TemplateSource(vocabulary, options);
+  if (source.empty()) {
     Fail(ErrorKind::kInvalid,
          "{}: no chat template; give one with --chat-template FILE, or use `generate --raw`",
          vocabulary.source);
   }
-  return ChatTemplate(vocabulary.chat_template);
+  return ChatTemplate(source);
 }
 
 OrderedJson Message(std::string_view role, std::string_view content) {

@@ -22,6 +22,9 @@ std::string ReadInput(const Arguments& arguments);
 // --now as seconds since the epoch, or the clock.
 std::time_t ReadNow(const OptionValues& options);
 
+// The Jinja source of the file of --chat-template, or the model's own; empty when there is none.
+std::string TemplateSource(const Vocabulary& vocabulary, const OptionValues& options);
+
 // The model's template, or the file of --chat-template. Throws Error(kInvalid) when there is none.
 ChatTemplate ReadTemplate(const Vocabulary& vocabulary, const OptionValues& options);
 

@@ -26,18 +26,6 @@ std::vector<std::pair<int32_t, float>> ReadBias(const OptionValues& options, int
   return bias;
 }
 
-// Tokens that no repeated run crosses: line ends, colons, quotes and asterisks, where lists and
-// dialogues repeat themselves by right.
-std::vector<int32_t> DryBreakers(const Tokenizer& tokenizer) {
-  std::vector<int32_t> breakers;
-  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
-    if (tokenizer.TokenBytes(id).find_first_of("\n:\"*") != std::string::npos) {
-      breakers.push_back(id);
-    }
-  }
-  return breakers;
-}
-
 // The sampler's own check, in terms of flags: "top_p is 0" becomes "--top-p is 0".
 void CheckFlags(const SamplingParams& params, const Tokenizer& tokenizer) {
   try {
@@ -51,6 +39,16 @@ void CheckFlags(const SamplingParams& params, const Tokenizer& tokenizer) {
 }
 
 }  // namespace
+
+std::vector<int32_t> DryBreakers(const Tokenizer& tokenizer) {
+  std::vector<int32_t> breakers;
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    if (tokenizer.TokenBytes(id).find_first_of("\n:\"*") != std::string::npos) {
+      breakers.push_back(id);
+    }
+  }
+  return breakers;
+}
 
 SamplingParams ReadSampling(const OptionValues& options, const Tokenizer& tokenizer) {
   const auto number = [&options](const char* key) {

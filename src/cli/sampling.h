@@ -10,4 +10,8 @@ namespace hadal::cli {
 // Throws Error(kUsage) naming the flag.
 SamplingParams ReadSampling(const OptionValues& options, const Tokenizer& tokenizer);
 
+// Tokens that no repeated run crosses: line ends, colons, quotes and asterisks, where lists and
+// dialogues repeat themselves by right. Ascending.
+std::vector<int32_t> DryBreakers(const Tokenizer& tokenizer);
+
 }  // namespace hadal::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <csignal>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,8 @@ struct SessionNeeds {
   uint32_t max_logit_rows = 0;
   // Tokens of context, unless the user gives --ctx; 0: as many as fit, up to the model's own.
   uint64_t context = 0;
+  // Called with the part that is loaded, from 0 to 1; what it throws ends loading.
+  std::function<void(double)> progress;
 };
 
 // Members die in reverse order: the engine's thread first, the checkpoint last.

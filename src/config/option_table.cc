@@ -8,7 +8,7 @@ namespace {
 using enum OptionType;
 
 constexpr std::string_view kRunning = "generate chat";
-constexpr std::string_view kModels = "generate chat logits eval bench";
+constexpr std::string_view kModels = "generate chat logits eval bench serve";
 
 constexpr OptionSpec kTable[] = {
     {"-p,--prompt", kText, "", "generate tokenize", "Input", "the text itself"},
@@ -18,7 +18,7 @@ constexpr OptionSpec kTable[] = {
      "put the text through the model's chat template (default where the model has one)"},
     {"--raw", kFlag, "", "generate", "Input", "give the text to the model as it is"},
     {"--system", kText, "", kRunning, "Input", "system message of the chat"},
-    {"--chat-template", kText, "", "generate chat tokenize", "Input",
+    {"--chat-template", kText, "", "generate chat tokenize serve", "Input",
      "Jinja file to use instead of the model's template"},
     {"--thinking", kFlag, "", kRunning, "Input",
      "let the model think first (sets `thinking` and `enable_thinking` for the template)"},
@@ -101,6 +101,38 @@ constexpr OptionSpec kTable[] = {
     {"-b,--sequences", kText, "1", "bench", "Input", "sequences at a time, e.g. 1,8"},
     {"-r,--repeat", kInteger, "5", "bench", "Input", "runs of each; the median counts", 1, 1000},
     {"--csv", kFlag, "", "bench", "Output", "comma-separated values"},
+
+    {"--model", kText, "", "serve", "Server", "the model, where no MODEL is on the command line"},
+    {"--config", kText, "", "serve", "Server",
+     "YAML or JSON file with any of these options; the command line wins"},
+    {"--host", kText, "127.0.0.1", "serve", "Server", "address to listen on"},
+    {"--port", kInteger, "8000", "serve", "Server", "0: any free one", 0, 65535},
+    {"--api-key", kTextList, "", "serve", "Server",
+     "key that clients must send; may be repeated. /health and /ready need none"},
+    {"--api-key-file", kText, "", "serve", "Server", "file with one key per line"},
+    {"--served-model-name", kTextList, "", "serve", "Server",
+     "name that requests use; may be repeated. Default: the file's or folder's name"},
+    {"--no-aliases", kFlag, "", "serve", "Server",
+     "do not answer to deepseek-chat, deepseek-reasoner and the like"},
+    {"--strict-params", kFlag, "", "serve", "Server",
+     "refuse unknown parameters instead of reporting them in a header"},
+    {"--reasoning-field", kText, "reasoning_content", "serve", "Server",
+     "both: thoughts also as `reasoning`", -1, 1, "reasoning_content|both"},
+    {"--tool-parser", kText, "auto", "serve", "Server",
+     "how the model writes tool calls: auto (from its template), none, deepseek_v3, deepseek_r1, "
+     "deepseek_v31, hermes, qwen, llama3_json"},
+    {"--cors-origin", kText, "", "serve", "Server", "origin that browsers may call from; *: any"},
+    {"--max-body", kInteger, "16m", "serve", "Server", "most bytes of a request", 1024,
+     int64_t{1} << 32},
+    {"--max-connections", kInteger, "1024", "serve", "Server", "open at once", 1, 1 << 20},
+    {"--io-threads", kInteger, "2", "serve", "Server", "threads for connections", 1, 64},
+    {"--idle-timeout", kNumber, "75", "serve", "Server", "seconds between two requests", 1, 86400},
+    {"--write-timeout", kNumber, "30", "serve", "Server",
+     "seconds that a client may leave a full buffer unread", 1, 86400},
+    {"--drain-timeout", kNumber, "30", "serve", "Server",
+     "seconds that running requests may take to end after SIGTERM", 0, 86400},
+    {"--log-level", kText, "info", "serve", "Server", "what goes to stderr, as JSON lines", -1, 1,
+     "debug|info|warning|error|off"},
 
     {"--stats", kFlag, "", "generate", "Output", "end with a line of figures"},
     {"--json", kFlag, "", "generate inspect tokenize logits eval bench", "Output",

@@ -69,11 +69,17 @@ void OptionValues::Set(const OptionSpec& option, std::vector<std::string> values
   values_[std::string(OptionKey(option))] = std::move(values);
 }
 
-const OptionSpec& OptionValues::Find(std::string_view key) const {
+const OptionSpec* OptionValues::FindOption(std::string_view key) const {
   for (const OptionSpec& option : OptionTable()) {
-    if (OptionKey(option) == key && TakesOption(option, command_)) return option;
+    if (OptionKey(option) == key && TakesOption(option, command_)) return &option;
   }
-  HADAL_CHECK(!"the command has no such option");
+  return nullptr;
+}
+
+const OptionSpec& OptionValues::Find(std::string_view key) const {
+  const OptionSpec* option = FindOption(key);
+  HADAL_CHECK(option != nullptr);
+  return *option;
 }
 
 std::string OptionValues::Text(std::string_view key) const {
@@ -102,7 +108,9 @@ int64_t ParseInteger(std::string_view text, std::string_view what) {
   const std::string_view suffix(end, static_cast<size_t>(text.data() + text.size() - end));
   int64_t unit = 1;
   if (suffix == "k" || suffix == "K") unit = 1024;
-  if (suffix == "m" || suffix == "M") unit = 1024 * 1024;
+  if (suffix == "m" || suffix == "M") unit = int64_t{1} << 20;
+  if (suffix == "g" || suffix == "G") unit = int64_t{1} << 30;
+  if (suffix == "t" || suffix == "T") unit = int64_t{1} << 40;
   int64_t scaled = 0;
   if (code != std::errc() || (!suffix.empty() && unit == 1) ||
       __builtin_mul_overflow(value, unit, &scaled)) {

@@ -46,6 +46,9 @@ class OptionValues {
   // Throws Error(kUsage) naming the option and what it accepts.
   void Set(const OptionSpec& option, std::vector<std::string> values);
 
+  // The option of this command with that key; null when there is none.
+  const OptionSpec* FindOption(std::string_view key) const;
+
   bool Given(std::string_view key) const { return values_.count(std::string(key)) != 0; }
   bool Flag(std::string_view key) const { return Given(key); }
   // Value, or the table's fallback. The option must belong to the command (CHECK); asking for a
@@ -62,7 +65,7 @@ class OptionValues {
   std::map<std::string, std::vector<std::string>> values_;
 };
 
-// "32k" is 32768, "1.5" is an error: whole numbers with an optional k or m (binary) suffix.
+// "32k" is 32768, "1.5" is an error: whole numbers with an optional k, m, g or t (binary) suffix.
 // Throws Error(kUsage) naming `what`.
 int64_t ParseInteger(std::string_view text, std::string_view what);
 uint64_t ParseUnsigned(std::string_view text, std::string_view what);

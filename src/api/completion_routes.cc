@@ -1,0 +1,217 @@
+// POST /chat/completions and POST /completions.
+#include <fmt/core.h>
+
+#include <chrono>
+#include <ctime>
+#include <optional>
+#include <utility>
+
+#include "api/chat_format.h"
+#include "api/completion_format.h"
+#include "api/prepare.h"
+#include "api/prompt_builder.h"
+#include "api/reply_flow.h"
+#include "api/server.h"
+#include "chat/prompt_tokens.h"
+#include "http/request_id.h"
+
+namespace hadal::api {
+namespace {
+
+constexpr std::string_view kPrefixes[] = {"", "/v1", "/beta"};
+
+// A request, ready for the engine.
+struct Prepared {
+  GenerationPlan plan;
+  ReplyHead head;
+  std::unique_ptr<ReplyFormat> format;
+  bool stream = false, include_usage = false;
+  std::vector<std::string> warnings;
+  size_t n_unknown = 0;
+};
+
+void CheckUnknown(const std::vector<std::string>& unknown, const ApiOptions& options,
+                  std::vector<std::string>& warnings) {
+  for (const std::string& name : unknown) {
+    if (options.strict_params) {
+      throw ApiError(400, fmt::format("{} is not a parameter of this route", name), name,
+                     "unknown_parameter");
+    }
+    warnings.push_back(fmt::format("{} is not known here and was ignored", name));
+  }
+}
+
+ReplyHead MakeHead(std::string_view prefix, const std::string& model_name,
+                   const ServedModel& model) {
+  ReplyHead head;
+  head.id = std::string(prefix) + NewRequestId().substr(4);
+  head.created = std::time(nullptr);
+  head.model = model_name.empty() ? model.names.own() : model_name;
+  head.system_fingerprint = model.system_fingerprint;
+  return head;
+}
+
+void TakeParams(GenerationParams params, Prepared& prepared) {
+  prepared.stream = params.stream;
+  prepared.include_usage = params.include_usage;
+  ChoiceOptions& choice = prepared.plan.choice;
+  choice.stop = params.stop;
+  choice.stop_token_ids = params.stop_token_ids;
+  choice.include_stop = params.include_stop;
+  choice.skip_special = params.skip_special;
+  prepared.plan.params = std::move(params);
+}
+
+Prepared PrepareChat(const OrderedJson& body, const ServedModel& model, const ApiOptions& options) {
+  ChatRequest request = ReadChatRequest(body, model.params, model.history);
+  model.names.Check(request.model);
+  CheckUnknown(request.unknown, options, request.warnings);
+  const MarkedText text = RenderChat(request, model, std::time(nullptr));
+
+  Prepared prepared;
+  prepared.head = MakeHead("chatcmpl-", request.model, model);
+  prepared.plan.prompts.push_back(EncodeMarked(*model.tokenizer, text));
+  ChoiceOptions& choice = prepared.plan.choice;
+  choice.parser.emplace();
+  choice.parser->reasoning = ReasoningStartOf(text);
+  if (!request.tools.is_null()) choice.parser->tool_format = model.tool_format;
+  choice.parser->id_seed = prepared.head.id;
+  choice.single_call = !request.parallel_tool_calls;
+  prepared.format = std::make_unique<ChatFormat>(
+      prepared.head,
+      ChatFormatOptions{request.params.sampling.logprobs >= 0, options.reasoning_alias,
+                        request.params.include_usage},
+      *model.tokenizer);
+  prepared.n_unknown = request.unknown.size();
+  prepared.warnings = std::move(request.warnings);
+  TakeParams(std::move(request.params), prepared);
+  return prepared;
+}
+
+Prepared PrepareCompletion(const OrderedJson& body, const ServedModel& model,
+                           const ApiOptions& options) {
+  CompletionRequest request = ReadCompletionRequest(body, model.params);
+  model.names.Check(request.model);
+  CheckUnknown(request.unknown, options, request.warnings);
+
+  Prepared prepared;
+  prepared.head = MakeHead("cmpl-", request.model, model);
+  for (const CompletionRequest::Prompt& prompt : request.prompts) {
+    prepared.plan.prompts.push_back(BuildCompletionPrompt(prompt, request, model));
+    if (prepared.plan.prompts.back().empty()) {
+      throw ApiError(400, "prompt is empty: there is nothing to continue", "prompt",
+                     "invalid_value");
+    }
+  }
+  const bool logprobs = request.params.sampling.logprobs >= 0;
+  prepared.plan.echo = request.echo && logprobs;
+  prepared.format = std::make_unique<CompletionFormat>(
+      prepared.head, CompletionFormatOptions{logprobs, request.echo, request.params.include_usage},
+      *model.tokenizer);
+  prepared.n_unknown = request.unknown.size();
+  prepared.warnings = std::move(request.warnings);
+  TakeParams(std::move(request.params), prepared);
+  return prepared;
+}
+
+Headers ReplyHeaders(const std::vector<std::string>& warnings, uint64_t seed) {
+  Headers headers;
+  for (const std::string& warning : warnings) headers.Add("X-Hadal-Warning", warning);
+  headers.Add("X-Hadal-Seed", std::to_string(seed));
+  return headers;
+}
+
+// Puts a request into the log and the metrics when its handler ends, however it ends.
+class Record {
+ public:
+  Record(RequestLog& log, Metrics& metrics, const Exchange& exchange, const Prepared& prepared)
+      : log_(log), metrics_(metrics), exchange_(exchange) {
+    entry_.id = exchange.request().id;
+    entry_.response_id = prepared.head.id;
+    entry_.key = exchange.request().key;
+    entry_.report = {{"id", entry_.id},
+                     {"response_id", entry_.response_id},
+                     {"model", prepared.head.model},
+                     {"created", prepared.head.created},
+                     {"status", "refused"},
+                     {"warnings", prepared.warnings},
+                     {"parameters", EffectiveValues(prepared.plan.params)}};
+  }
+  ~Record() {
+    if (generation) End(*generation);
+    log_.Add(std::move(entry_));
+  }
+  Record(const Record&) = delete;
+  Record& operator=(const Record&) = delete;
+
+  std::optional<Generation> generation;
+
+ private:
+  void End(const Generation& ended) {
+    entry_.report["parameters"]["seed"] = ended.seed();
+    entry_.report["usage"] = UsageJson(ended.usage());
+    entry_.report["choices"] = ended.Reports();
+    entry_.report["status"] = ended.ended() ? "finished" : "cancelled";
+    if (ended.failure()) {
+      entry_.report["status"] = "failed";
+      entry_.report["error"] = ended.failure()->message();
+    }
+    metrics_.Add(Counter::kReasoningTokens, static_cast<double>(ended.usage().reasoning_tokens));
+    for (uint32_t i = 0; i < ended.n_choices(); ++i) {
+      if (ended.ended(i)) metrics_.Add(Counter::kFinished, 1, {ended.choice(i).finish_reason()});
+    }
+    if (ended.ended()) return;
+    const std::string_view cause = ended.failure()        ? "error"
+                                   : exchange_.draining() ? "shutdown"
+                                                          : "client_gone";
+    metrics_.Add(Counter::kAborted, 1, {cause});
+  }
+
+  RequestLog& log_;
+  Metrics& metrics_;
+  const Exchange& exchange_;
+  RequestLog::Entry entry_;
+};
+
+Awaitable<void> Answer(Exchange& exchange, Generation& generation, Prepared& prepared,
+                       std::chrono::nanoseconds keep_alive) {
+  Headers headers = ReplyHeaders(prepared.warnings, generation.seed());
+  if (!prepared.stream) {
+    co_await SendWhole(exchange, generation, *prepared.format, std::move(headers));
+    co_return;
+  }
+  const StreamOptions options{prepared.include_usage, keep_alive};
+  co_await SendStream(exchange, generation, *prepared.format, std::move(headers), options);
+}
+
+}  // namespace
+
+// The whole way of a completion request; `prepare` reads its body.
+template <typename Prepare>
+Awaitable<void> ApiServer::Complete(Exchange& exchange, Prepare prepare) {
+  const ServedModel& model = Model();
+  // A closure inside a co_await expression would be destroyed twice by GCC 12.
+  auto job = [this, &model, prepare, body = exchange.request().body] {
+    return prepare(ParseBody(body), model, options_);
+  };
+  Prepared prepared = co_await RunOn(pool_, exchange, std::move(job));
+  metrics_.Add(Counter::kUnknownParameters, static_cast<double>(prepared.n_unknown));
+  prepared.plan.tenant = static_cast<uint32_t>(exchange.request().key.value_or(0));
+  prepared.plan.wake = [notifier = exchange.notifier()] { notifier.Notify(); };
+  Record record(log_, metrics_, exchange, prepared);
+  record.generation.emplace(model, std::move(prepared.plan));
+  co_await Answer(exchange, *record.generation, prepared, options_.keep_alive);
+}
+
+void ApiServer::AddCompletionRoutes(Router& router) {
+  for (const std::string_view prefix : kPrefixes) {
+    router.Add("POST", std::string(prefix) + "/chat/completions",
+               [this](Exchange& exchange) { return Complete(exchange, PrepareChat); },
+               {.metric = "chat"});
+    router.Add("POST", std::string(prefix) + "/completions",
+               [this](Exchange& exchange) { return Complete(exchange, PrepareCompletion); },
+               {.metric = "completions"});
+  }
+}
+
+}  // namespace hadal::api

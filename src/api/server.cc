@@ -1,0 +1,95 @@
+#include "api/server.h"
+
+#include <utility>
+
+namespace hadal::api {
+namespace {
+
+std::string_view RejectionCause(const ApiError& error) {
+  if (error.code() == "context_length_exceeded") return "context_length";
+  if (error.code() == "model_loading") return "not_ready";
+  switch (error.status()) {
+    case 401:
+    case 403:
+      return "unauthorized";
+    case 404:
+      return "not_found";
+    case 503:
+      return "overload";
+    default:
+      return "invalid";
+  }
+}
+
+Reply ErrorReply(const ApiError& error) {
+  Reply reply = JsonReply(error.status(), ErrorBody(error));
+  if (error.retry_after) reply.headers.Add("Retry-After", std::to_string(*error.retry_after));
+  return reply;
+}
+
+}  // namespace
+
+ApiServer::ApiServer(const ApiOptions& options, Metrics& metrics)
+    : options_(options),
+      metrics_(metrics),
+      log_(options.remembered_requests),
+      pool_(static_cast<size_t>(options.prepare_threads)) {}
+
+ApiServer::~ApiServer() {
+  pool_.join();
+}
+
+Site ApiServer::MakeSite() {
+  Site site;
+  AddCompletionRoutes(site.router);
+  AddTextRoutes(site.router);
+  AddModelRoutes(site.router);
+  AddStatusRoutes(site.router);
+  site.render_failure = [this](int status, std::string_view message) {
+    const ApiError error(status, std::string(message), {}, status == 401 ? "invalid_api_key" : "");
+    metrics_.Add(Counter::kRejected, 1, {RejectionCause(error)});
+    return ErrorReply(error);
+  };
+  site.render_error = [this](const Error& error) {
+    const ApiError api_error = ToApiError(error);
+    if (api_error.status() != 500) {
+      metrics_.Add(Counter::kRejected, 1, {RejectionCause(api_error)});
+    }
+    return ErrorReply(api_error);
+  };
+  return site;
+}
+
+void ApiServer::SetModel(ServedModel model) {
+  owned_model_ = std::make_unique<const ServedModel>(std::move(model));
+  model_.store(owned_model_.get(), std::memory_order_release);
+  metrics_.Set(Gauge::kReady, 1);
+}
+
+const ServedModel& ApiServer::Model() const {
+  const ServedModel* model = model_.load(std::memory_order_acquire);
+  if (model != nullptr) return *model;
+  ApiError error(503, "the model is still loading; see /ready", {}, "model_loading");
+  error.retry_after = 2;
+  throw error;
+}
+
+Handler Answering(std::function<Reply(const Exchange&)> make) {
+  return [make = std::move(make)](Exchange& exchange) -> Awaitable<void> {
+    co_await exchange.Respond(make(exchange));
+  };
+}
+
+Reply JsonReply(int status, const OrderedJson& body) {
+  return {status, Headers("Content-Type", "application/json"), Dump(body)};
+}
+
+OrderedJson ParseBody(const std::string& body) {
+  try {
+    return ParseOrderedJson(body, "the request body");
+  } catch (const Error& error) {
+    throw ApiError(400, error.message(), {}, "invalid_json");
+  }
+}
+
+}  // namespace hadal::api

@@ -1,0 +1,192 @@
+#include <fmt/core.h>
+#include <xxhash.h>
+
+#include <atomic>
+#include <ctime>
+#include <memory>
+#include <optional>
+
+#include "api/prompt_builder.h"
+#include "api/server.h"
+#include "base/error.h"
+#include "chat/prompt_tokens.h"
+#include "cli/prompt.h"
+#include "cli/sampling.h"
+#include "cli/serve_log.h"
+#include "cli/session.h"
+#include "cli/signals.h"
+#include "http/server.h"
+#include "web/web_files.h"
+
+namespace hadal::cli {
+namespace {
+
+std::string ModelPath(const Arguments& arguments) {
+  const std::string given = arguments.positional[0];
+  const std::string model = given.empty() ? arguments.options.Text("model") : given;
+  if (model.empty()) Fail(ErrorKind::kUsage, "MODEL is required, or --model");
+  return model;
+}
+
+std::chrono::milliseconds Seconds(const OptionValues& options, const char* key) {
+  return std::chrono::milliseconds(static_cast<int64_t>(1000 * options.Number(key)));
+}
+
+HttpServerOptions HttpOptions(const OptionValues& options) {
+  HttpServerOptions http;
+  http.host = options.Text("host");
+  http.port = static_cast<uint16_t>(options.Integer("port"));
+  http.io_threads = static_cast<int>(options.Integer("io-threads"));
+  http.max_body_bytes = static_cast<uint64_t>(options.Integer("max-body"));
+  http.max_connections = static_cast<size_t>(options.Integer("max-connections"));
+  http.idle_timeout = Seconds(options, "idle-timeout");
+  http.write_timeout = Seconds(options, "write-timeout");
+  return http;
+}
+
+ApiKeys ReadKeys(const OptionValues& options) {
+  std::vector<std::string> keys = options.List("api-key");
+  if (options.Given("api-key-file")) {
+    const std::vector<std::string> more = ApiKeys::ReadFile(options.Text("api-key-file"));
+    keys.insert(keys.end(), more.begin(), more.end());
+  }
+  return ApiKeys(std::move(keys));
+}
+
+std::optional<ChatTemplate> FindTemplate(const Vocabulary& vocabulary,
+                                         const OptionValues& options) {
+  if (vocabulary.chat_template.empty() && !options.Given("chat-template")) return std::nullopt;
+  return ReadTemplate(vocabulary, options);
+}
+
+ToolFormat ChooseToolFormat(const Vocabulary& vocabulary, const OptionValues& options) {
+  const std::string name = options.Text("tool-parser");
+  if (name != "auto") return ToolFormatOfName(name);
+  return DetectToolFormat(TemplateSource(vocabulary, options));
+}
+
+api::ModelNames ChooseNames(const std::string& path, const OptionValues& options) {
+  std::vector<std::string> names = options.List("served-model-name");
+  if (names.empty()) names.push_back(api::ModelNameOf(path));
+  return {std::move(names), !options.Flag("no-aliases")};
+}
+
+// Names what decides the answers: the files and the types they are computed in.
+std::string Fingerprint(const Checkpoint& checkpoint, const OptionValues& options) {
+  std::string facts = fmt::format("{} {} {} {}", HADAL_VERSION, options.Text("dtype"),
+                                  options.Text("weights"), options.Text("kv-dtype"));
+  for (const std::filesystem::path& file : checkpoint.files()) {
+    facts += fmt::format(" {} {}", file.filename().string(), std::filesystem::file_size(file));
+  }
+  return fmt::format("fp_{:012x}", XXH3_64bits(facts.data(), facts.size()) & 0xFFFFFFFFFFFF);
+}
+
+// Nothing is loaded from elsewhere, and no text can run as a script.
+constexpr std::string_view kContentPolicy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+Reply PageReply(const WebFile& file) {
+  Headers headers("Content-Type", std::string(file.content_type));
+  headers.Add("Content-Security-Policy", std::string(kContentPolicy));
+  headers.Add("X-Content-Type-Options", "nosniff").Add("Referrer-Policy", "no-referrer");
+  headers.Add("Cache-Control", "no-cache");
+  return {200, std::move(headers), std::string(file.bytes)};
+}
+
+void AddPage(Router& router) {
+  for (const WebFile& file : WebFiles()) {
+    router.Add("GET", file.path,
+               api::Answering([&file](const Exchange&) { return PageReply(file); }),
+               {.metric = "page", .while_draining = true});
+  }
+}
+
+// The engine and all it stands on; the engine's thread ends first.
+struct Loaded {
+  Tokenizer tokenizer;
+  std::unique_ptr<Session> session;
+  std::unique_ptr<Engine> engine;
+};
+
+api::ServedModel Describe(const std::string& path, const Loaded& loaded,
+                          const OptionValues& options) {
+  const Checkpoint& checkpoint = loaded.session->checkpoint;
+  const Vocabulary& vocabulary = checkpoint.vocabulary();
+  const ModelSpec& spec = checkpoint.spec();
+  std::map<std::string, std::string> special = SpecialTokens(vocabulary, loaded.tokenizer);
+  std::optional<ChatTemplate> chat_template = FindTemplate(vocabulary, options);
+  const HistoryStyle history =
+      chat_template ? ProbeHistoryStyle(*chat_template, special) : HistoryStyle();
+  return {.engine = loaded.engine.get(),
+          .tokenizer = &loaded.tokenizer,
+          .names = ChooseNames(path, options),
+          .chat_template = std::move(chat_template),
+          .special_tokens = std::move(special),
+          .history = history,
+          .tool_format = ChooseToolFormat(vocabulary, options),
+          .params = {spec.vocab, spec.sampling, DryBreakers(loaded.tokenizer)},
+          .eos_ids = spec.eos_ids,
+          .fim = api::FindFimTokens(loaded.tokenizer),
+          .created = std::time(nullptr),
+          .system_fingerprint = Fingerprint(checkpoint, options)};
+}
+
+Loaded Load(const std::string& path, const OptionValues& options,
+            const std::function<void(double)>& progress) {
+  Checkpoint checkpoint = Checkpoint::Open(path);
+  Tokenizer tokenizer = Tokenizer::Create(checkpoint.vocabulary());
+  std::unique_ptr<Session> session =
+      OpenSession(std::move(checkpoint), options, {.max_sequences = 32, .progress = progress});
+  std::unique_ptr<Engine> engine = session->StartEngine();
+  return {std::move(tokenizer), std::move(session), std::move(engine)};
+}
+
+void Run(const Arguments& arguments, ServeLog& log) {
+  const OptionValues& options = arguments.options;
+  const std::string path = ModelPath(arguments);
+  Metrics metrics;
+  std::optional<Loaded> loaded;
+  api::ApiServer api({.strict_params = options.Flag("strict-params"),
+                      .reasoning_alias = options.Text("reasoning-field") == "both"},
+                     metrics);
+  Site site = api.MakeSite();
+  AddPage(site.router);
+  site.keys = ReadKeys(options);
+  site.cors_origin = options.Text("cors-origin");
+  site.access_log = [&log](const std::string& line) { log.Line(line); };
+  std::atomic<HttpServer*> running{nullptr};
+  StopSignals signals([&](int count) {
+    HttpServer* server = running.load();
+    if (count == 1) {
+      log.Info("stopping: running requests may finish; a second signal cuts them");
+    } else if (server != nullptr) {
+      server->Stop();
+    }
+  });
+  HttpServer server(HttpOptions(options), std::move(site), metrics);
+  running.store(&server);
+  log.Info(fmt::format("listening on http://{}:{}", options.Text("host"), server.port()));
+
+  loaded = Load(path, options, [&](double progress) {
+    api.SetProgress(progress);
+    if (signals.count() > 0) Fail(ErrorKind::kCancelled, "stopped while loading");
+  });
+  api.SetModel(Describe(path, *loaded, options));
+  log.Info(fmt::format("{} is ready: context of {} tokens, {}", path, loaded->engine->capacity(),
+                       loaded->session->backend->Describe()));
+  signals.Wait();
+  const bool finished = server.Drain(Seconds(options, "drain-timeout"));
+  running.store(nullptr);
+  log.Info(finished ? "stopped" : "stopped; some requests were cut");
+}
+
+}  // namespace
+
+int Serve(const Arguments& arguments) {
+  ServeLog log(arguments.options.Text("log-level"));
+  Run(arguments, log);
+  return 0;
+}
+
+}  // namespace hadal::cli
