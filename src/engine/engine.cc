@@ -20,6 +20,7 @@ void CheckTokens(std::string_view field, std::span<const int32_t> tokens, uint32
 SchedulerLimits LimitsFor(const EngineOptions& options, const StepExecutor& executor) {
   SchedulerLimits limits = options.limits;
   limits.kv_depends_on_length = executor.kv_depends_on_length();
+  limits.swap_bytes = executor.swap_bytes();
   return limits;
 }
 
@@ -35,10 +36,12 @@ Engine::Engine(const EngineOptions& options, KvManager& kv, StepExecutor& execut
       executor_(executor),
       kv_(kv),
       scheduler_(LimitsFor(options, executor), kv),
+      gate_(options.breaker, options.max_queue),
       // Room for a submission, a cancellation and a farewell of every open request.
-      commands_(size_t{options.max_open_requests} * 3 + 1) {
+      commands_(size_t{options.max_open_requests} * 3 + 1),
+      metrics_(options.metrics) {
   results_.resize(options.limits.max_sequences);
-  PublishStats(nullptr);
+  PublishStats();
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -69,6 +72,9 @@ SequenceRequest Engine::Checked(Request request) const {
   sequence.prompt_logprobs = request.prompt_logprobs;
   sequence.prompt_index = request.prompt_index;
   sequence.choice_index = request.choice_index;
+  sequence.cache_salt = std::move(request.cache_salt);
+  sequence.priority = request.priority;
+  sequence.tenant = request.tenant;
   return sequence;
 }
 
@@ -84,8 +90,21 @@ void Engine::Reserve(uint32_t n) {
       {.retry_after_seconds = 1});
 }
 
-RequestHandle Engine::MakeHandle(SequenceRequest& sequence, std::function<void()> wake) {
-  sequence.id = next_id_.fetch_add(1);
+// The number of choices that overload leaves of `n`; may shorten the answer.
+uint32_t Engine::Degrade(SequenceRequest& request, uint32_t n) const {
+  const uint32_t level = gate_.state().degradation;
+  const DegradationOptions& allowed = options_.degradation;
+  if (level >= 3 && allowed.max_tokens > 0 && request.max_tokens > allowed.max_tokens) {
+    request.asked_max_tokens = std::exchange(request.max_tokens, allowed.max_tokens);
+  }
+  if (level >= 2 && allowed.max_choices > 0 && n > allowed.max_choices) {
+    request.asked_choices = n;
+    return allowed.max_choices;
+  }
+  return n;
+}
+
+RequestHandle Engine::MakeHandle(const SequenceRequest& sequence, std::function<void()> wake) {
   RequestHandle handle;
   handle.engine_ = this;
   handle.id_ = sequence.id;
@@ -93,10 +112,9 @@ RequestHandle Engine::MakeHandle(SequenceRequest& sequence, std::function<void()
   handle.max_tokens_ = sequence.max_tokens;
   // Every event has room, so that the engine never waits for a slow reader: a token each, at most
   // one PromptEvent per prompt token, the end.
-  handle.channel_ = std::make_unique<RequestHandle::Channel>(
+  handle.channel_ = std::make_unique<EventChannel>(
       size_t{sequence.max_tokens} + (sequence.prompt_logprobs ? sequence.prompt.size() : 0) + 1);
   handle.channel_->wake = std::move(wake);
-  handle.channel_->submitted = std::chrono::steady_clock::now();
   return handle;
 }
 
@@ -108,16 +126,28 @@ RequestHandle Engine::Submit(Request request) {
 std::vector<RequestHandle> Engine::SubmitChoices(Request request, uint32_t n) {
   if (n == 0) Fail(ErrorKind::kInvalid, "n is 0; it must be at least 1");
   std::function<void()> wake = std::move(request.wake);
-  SequenceRequest first = Checked(std::move(request));
+  SequenceRequest choice = Checked(std::move(request));
+  n = Degrade(choice, n);
+  const TimePoint now = std::chrono::steady_clock::now();
   Reserve(n);
+  try {
+    gate_.Enter(n, now);
+  } catch (const Error&) {
+    open_handles_.fetch_sub(n);
+    throw;
+  }
+  Add add;
+  add.submitted = now;
   std::vector<RequestHandle> handles;
   for (uint32_t i = 0; i < n; ++i) {
-    SequenceRequest choice = first;
-    choice.choice_index += i;
-    handles.push_back(MakeHandle(choice, wake));
-    RequestHandle::Channel* channel = handles.back().channel_.get();
-    commands_.Push(Add{std::move(choice), channel, channel->submitted});
+    SequenceRequest& added = add.choices.emplace_back(choice);
+    added.id = next_id_.fetch_add(1);
+    added.choice_index += i;
+    handles.push_back(MakeHandle(added, wake));
+    handles.back().channel_->submitted = now;
+    add.channels.push_back(handles.back().channel_.get());
   }
+  commands_.Push(std::move(add));
   return handles;
 }
 
@@ -126,22 +156,27 @@ EngineStats Engine::stats() const {
   return stats_;
 }
 
+// With work at hand it only looks; empty without work: the engine is to end.
+std::optional<Engine::Command> Engine::WaitForCommand() {
+  if (scheduler_.idle()) return commands_.Pop();
+  const std::optional<TimePoint> until = scheduler_.wake_time();
+  const TimePoint now = std::chrono::steady_clock::now();
+  if (!until || *until <= now) return commands_.TryPop();
+  return commands_.PopFor(*until - now);
+}
+
 void Engine::Loop() {
   for (;;) {
-    if (scheduler_.idle()) {
-      std::optional<Command> command = commands_.Pop();
-      if (!command) return;
-      Handle(std::move(*command));
-    }
-    while (std::optional<Command> command = commands_.TryPop()) Handle(std::move(*command));
+    std::optional<Command> command = WaitForCommand();
+    if (!command && scheduler_.idle()) return;
+    for (; command; command = commands_.TryPop()) Handle(std::move(*command));
     Step();
   }
 }
 
 void Engine::Handle(Command command) {
   if (auto* add = std::get_if<Add>(&command)) {
-    channels_[add->request.id] = add->channel;
-    scheduler_.Add(std::move(add->request), add->submitted);
+    Take(std::move(*add));
   } else if (const auto* cancel = std::get_if<Cancel>(&command)) {
     CancelSequence(cancel->id);
   } else {
@@ -150,56 +185,105 @@ void Engine::Handle(Command command) {
   }
 }
 
+void Engine::Take(Add add) {
+  for (size_t i = 0; i < add.choices.size(); ++i) {
+    channels_[add.choices[i].id] = add.channels[i];
+    metrics_.Accepted(add.choices[i]);
+  }
+  gate_.Taken(static_cast<uint32_t>(add.choices.size()));
+  scheduler_.AddChoices(std::move(add.choices), add.submitted);
+}
+
 void Engine::CancelSequence(uint64_t id) {
   if (!scheduler_.Cancel(id, std::chrono::steady_clock::now(), events_)) return;  // done already
-  PublishStats(nullptr);
+  PublishStats();
   Deliver();
 }
 
 void Engine::Step() {
+  scheduler_.SetDegraded(gate_.state().degradation > 0);
   const StepPlan& plan = scheduler_.Plan(std::chrono::steady_clock::now());
   if (plan.empty()) return;
-  const std::span<RunResult> results(results_.data(), plan.runs.size());
-  for (RunResult& result : results) result.Clear();
-  try {
-    executor_.Run(plan, results);
-  } catch (const Error& error) {
-    for (RunResult& result : results) result.error = error;
-  }
-  PublishStats(&plan);
-  scheduler_.Commit(results, std::chrono::steady_clock::now(), events_);
+  Run(plan);
   // Before the events: whoever has seen a request end also sees its pages free.
-  PublishStats(nullptr);
+  PublishStats();
   Deliver();
 }
 
-void Engine::PublishStats(const StepPlan* plan) {
-  const std::lock_guard lock(stats_mutex_);
-  if (plan != nullptr) {
+void Engine::Run(const StepPlan& plan) {
+  const std::span<RunResult> results(results_.data(), plan.runs.size());
+  for (RunResult& result : results) result.Clear();
+  const TimePoint start = std::chrono::steady_clock::now();
+  try {
+    executor_.Run(plan, results);
+  } catch (const Error& error) {
+    return scheduler_.Abort(error, std::chrono::steady_clock::now(), events_);
+  }
+  const TimePoint end = std::chrono::steady_clock::now();
+  const PreparationTimes preparation = executor_.preparation();
+  metrics_.Step(plan, preparation, Seconds(start, end));
+  {
+    const std::lock_guard lock(stats_mutex_);
     ++stats_.steps;
-    for (const PlannedRun& run : plan->runs) {
+    for (const PlannedRun& run : plan.runs) {
       const bool decode = run.sequence->state == SequenceState::kDecode;
       stats_.prompt_tokens += decode ? 0 : run.n_tokens;
       stats_.generated_tokens += run.samples;
     }
+    stats_.step_tokens = plan.n_tokens;
+    stats_.batch_size = static_cast<uint32_t>(plan.runs.size());
+    stats_.step_seconds = Seconds(start, end);
+    stats_.positions_seconds += preparation.positions;
+    stats_.page_tables_seconds += preparation.page_tables;
+    stats_.ragged_index_seconds += preparation.ragged_index;
   }
-  stats_.n_waiting = scheduler_.n_waiting();
-  stats_.n_running = scheduler_.n_running();
-  stats_.kv = kv_.usage();
+  scheduler_.Commit(results, end, events_);
+}
+
+void Engine::PublishStats() {
+  gate_.Update(scheduler_.PredictWait(), scheduler_.n_waiting(), std::chrono::steady_clock::now());
+  const AdmissionGate::State gate = gate_.state();
+  const SchedulerTotals& totals = scheduler_.totals();
+  EngineStats stats;
+  {
+    const std::lock_guard lock(stats_mutex_);
+    stats_.n_waiting = scheduler_.n_waiting();
+    stats_.n_running = scheduler_.n_running();
+    stats_.n_swapped = scheduler_.n_swapped();
+    stats_.kv = kv_.usage();
+    stats_.prefix_query_tokens = totals.prefix_query_tokens;
+    stats_.prefix_hit_tokens = totals.prefix_hit_tokens;
+    stats_.preemptions_recompute = totals.preemptions_recompute;
+    stats_.preemptions_swap = totals.preemptions_swap;
+    stats_.swapped_out_bytes = totals.swapped_out_bytes;
+    stats_.swapped_in_bytes = totals.swapped_in_bytes;
+    stats_.swap_used_bytes = scheduler_.swap().used_bytes();
+    stats_.swap_bytes = scheduler_.swap().bytes();
+    stats_.breaker = gate.breaker;
+    stats_.degradation_level = gate.degradation;
+    stats_.predicted_wait_seconds = gate.predicted_wait;
+    stats = stats_;
+  }
+  metrics_.Update(stats, totals, gate);
 }
 
 void Engine::Deliver() {
+  const TimePoint now = std::chrono::steady_clock::now();
   for (SequenceEvent& event : events_) {
-    const auto channel = channels_.find(event.sequence_id);
-    HADAL_CHECK(channel != channels_.end());
-    RequestHandle::Channel* target = channel->second;
-    if (std::holds_alternative<FinishedEvent>(event.event)) channels_.erase(channel);
-    HADAL_CHECK(target->events.TryPush(std::move(event.event)));
-    if (target->wake && !std::exchange(target->wake_due, true)) woken_.push_back(target);
+    const auto found = channels_.find(event.sequence_id);
+    HADAL_CHECK(found != channels_.end());
+    EventChannel* channel = found->second;
+    if (std::holds_alternative<TokenEvent>(event.event)) metrics_.Token(*channel, now);
+    if (const auto* end = std::get_if<FinishedEvent>(&event.event)) {
+      metrics_.Finished(*channel, end->usage, now);
+      channels_.erase(found);
+    }
+    HADAL_CHECK(channel->events.TryPush(std::move(event.event)));
+    if (channel->wake && !std::exchange(channel->wake_due, true)) woken_.push_back(channel);
   }
   events_.clear();
   // Channels die on this thread alone, so those just filled are still there.
-  for (RequestHandle::Channel* channel : woken_) {
+  for (EventChannel* channel : woken_) {
     channel->wake_due = false;
     channel->wake();
   }

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "base/queue.h"
+#include "engine/admission_gate.h"
+#include "engine/engine_metrics.h"
 #include "engine/engine_stats.h"
 #include "engine/request.h"
 #include "engine/request_handle.h"
@@ -23,11 +25,20 @@
 
 namespace hadal {
 
+// What sustained overload may take from requests; 0: nothing. See Breaker::degradation.
+struct DegradationOptions {
+  uint32_t max_choices = 0;
+  uint32_t max_tokens = 0;
+};
+
 struct EngineOptions {
-  SchedulerLimits limits;  // kv_depends_on_length is the executor's to say
+  SchedulerLimits limits;  // kv_depends_on_length and swap_bytes are the executor's to say
   uint32_t vocab = 0;
   uint32_t max_open_requests = 1024;  // more are refused, Error(kResource)
-  Metrics* metrics = nullptr;         // what the engine thread observes; must outlive the engine
+  uint32_t max_queue = 0;             // requests waiting for their first step; 0: no limit
+  BreakerLimits breaker;
+  DegradationOptions degradation;
+  Metrics* metrics = nullptr;  // what the engine thread observes; must outlive the engine
 };
 
 class Engine {
@@ -47,7 +58,8 @@ class Engine {
   RequestHandle Submit(Request request);
 
   // `n` >= 1 choices for one prompt: choice i is bit for bit what Submit gives with choice_index i.
-  // The prompt is computed once and its KV shared. All are accepted or none.
+  // The prompt is computed once and its KV shared. All are accepted or none; fewer than n come back
+  // when overload took some (DegradationOptions).
   std::vector<RequestHandle> SubmitChoices(Request request, uint32_t n);
 
   // The most tokens, prompt and generated, of one request. Thread-safe.
@@ -58,8 +70,8 @@ class Engine {
  private:
   friend class RequestHandle;
   struct Add {
-    SequenceRequest request;
-    RequestHandle::Channel* channel;
+    std::vector<SequenceRequest> choices;
+    std::vector<EventChannel*> channels;  // one each
     TimePoint submitted;
   };
   struct Cancel {
@@ -68,24 +80,29 @@ class Engine {
   // The caller is gone; its channel dies on the engine thread, which may be writing to it.
   struct Abandon {
     uint64_t id;
-    std::unique_ptr<RequestHandle::Channel> channel;
+    std::unique_ptr<EventChannel> channel;
   };
   using Command = std::variant<Add, Cancel, Abandon>;
 
   void Loop();
+  std::optional<Command> WaitForCommand();
   void Handle(Command command);
+  void Take(Add add);
   void CancelSequence(uint64_t id);
   void Step();
+  void Run(const StepPlan& plan);
   void Deliver();
-  void PublishStats(const StepPlan* plan);
+  void PublishStats();
   SequenceRequest Checked(Request request) const;
-  RequestHandle MakeHandle(SequenceRequest& sequence, std::function<void()> wake);
+  uint32_t Degrade(SequenceRequest& request, uint32_t n) const;
+  RequestHandle MakeHandle(const SequenceRequest& sequence, std::function<void()> wake);
   void Reserve(uint32_t n);
 
   const EngineOptions options_;
   StepExecutor& executor_;
   KvManager& kv_;
   Scheduler scheduler_;
+  AdmissionGate gate_;
 
   std::atomic<uint64_t> next_id_{1};
   std::atomic<uint32_t> open_handles_{0};
@@ -94,9 +111,10 @@ class Engine {
   EngineStats stats_;
 
   // The engine thread's own.
-  std::unordered_map<uint64_t, RequestHandle::Channel*> channels_;  // of unfinished requests
+  std::unordered_map<uint64_t, EventChannel*> channels_;  // of unfinished requests
+  EngineMetrics metrics_;
   std::vector<SequenceEvent> events_;
-  std::vector<RequestHandle::Channel*> woken_;  // scratch
+  std::vector<EventChannel*> woken_;  // scratch
   std::vector<RunResult> results_;
 
   std::thread thread_;  // last: starts when all else is there

@@ -1,6 +1,7 @@
 // For tests: a checkpoint opened on the reference backend, up to a running engine.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -14,7 +15,9 @@ namespace hadal {
 inline const std::filesystem::path kModels = HADAL_SOURCE_DIR "/tests/data/models";
 
 struct Stack {
-  Stack(const std::filesystem::path& path, const StepLimits& step_limits, uint32_t n_pages)
+  // `options`: what is not of the step's limits; `swap_pages`: of all groups together.
+  Stack(const std::filesystem::path& path, const StepLimits& step_limits, uint32_t n_pages,
+        EngineOptions options = {}, uint32_t swap_pages = 0)
       : checkpoint(Checkpoint::Open(path)),
         backend(MakeRefBackend()),
         model(Model::Load(checkpoint, *backend, {})),
@@ -23,10 +26,15 @@ struct Stack {
         pages(kv.layout, std::vector<uint32_t>(kv.layout.groups.size(), n_pages),
               limits.max_tokens) {
     model.Reserve(limits);
-    runner.emplace(model, kv, limits);
-    EngineOptions options;
-    options.limits = {limits.max_tokens, limits.max_sequences, limits.max_logit_rows,
-                      limits.max_context};
+    uint64_t page_bytes = 0;
+    for (const KvGroup& group : kv.layout.groups)
+      page_bytes = std::max(page_bytes, group.page_bytes);
+    swap.emplace(std::filesystem::temp_directory_path(), swap_pages * page_bytes);
+    runner.emplace(model, kv, limits, &*swap);
+    options.limits.max_tokens = limits.max_tokens;
+    options.limits.max_sequences = limits.max_sequences;
+    options.limits.max_logit_rows = limits.max_logit_rows;
+    options.limits.max_context = limits.max_context;
     options.vocab = checkpoint.spec().vocab;
     engine.emplace(options, pages, *runner);
   }
@@ -37,6 +45,7 @@ struct Stack {
   StepLimits limits;
   KvCache kv;
   KvManager pages;
+  std::optional<SwapSpace> swap;
   std::optional<Runner> runner;
   std::optional<Engine> engine;
 };

@@ -3,13 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 
-#include "base/queue.h"
-#include "sched/events.h"
-#include "sched/sequence.h"
+#include "engine/event_channel.h"
 
 namespace hadal {
 
@@ -41,18 +38,10 @@ class RequestHandle {
 
  private:
   friend class Engine;
-  struct Channel {
-    explicit Channel(size_t capacity) : events(capacity) {}
-    Queue<RequestEvent> events;
-    std::function<void()> wake;  // Request::wake
-    // The engine thread's own.
-    TimePoint submitted, last_token;
-    bool wake_due = false;
-  };
   std::optional<RequestEvent> Note(std::optional<RequestEvent> event);
 
   Engine* engine_ = nullptr;
-  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<EventChannel> channel_;
   uint64_t id_ = 0;
   uint64_t seed_ = 0;
   uint32_t max_tokens_ = 0;

@@ -34,11 +34,10 @@ class Driver {
       }
       sequence.n_computed = what.depth;
     }
-    plan_.fresh_pages.resize(pages_.layout().groups.size());
   }
   ~Driver() {
     for (auto& sequence : sequences_) pages_.Close(sequence->pages);
-    pages_.ForgetFresh();
+    pages_.ForgetOps();
   }
 
   // One step that takes the next `n` tokens of every sequence.
@@ -51,11 +50,8 @@ class Driver {
       plan_.n_tokens += n;
       plan_.n_logits += samples;
     }
-    for (size_t g = 0; g < plan_.fresh_pages.size(); ++g) {
-      const auto fresh = pages_.fresh_pages(static_cast<uint32_t>(g));
-      plan_.fresh_pages[g].assign(fresh.begin(), fresh.end());
-    }
-    pages_.ForgetFresh();
+    plan_.page_ops.assign(pages_.ops().begin(), pages_.ops().end());
+    pages_.ForgetOps();
     results_.resize(plan_.runs.size());
     for (RunResult& result : results_) result.Clear();
     runner_.Run(plan_, results_);

@@ -8,6 +8,16 @@
 
 namespace hadal {
 
+namespace {
+
+// A run of window - 1 + chunk tokens that starts anywhere touches at most this many pages.
+uint32_t WindowPages(uint32_t window, uint32_t chunk, uint32_t block) {
+  const uint64_t live = uint64_t{window} - 1 + chunk;
+  return static_cast<uint32_t>((live + block - 2) / block + 1);
+}
+
+}  // namespace
+
 KvManager::KvManager(const KvLayout& layout, std::vector<uint32_t> pages, uint32_t max_chunk)
     : layout_(layout),
       max_chunk_(max_chunk),
@@ -16,8 +26,7 @@ KvManager::KvManager(const KvLayout& layout, std::vector<uint32_t> pages, uint32
   HADAL_CHECK(pages.size() == layout_.groups.size() && !pages.empty() && max_chunk > 0);
   groups_.reserve(pages.size());
   for (const uint32_t n : pages) {
-    groups_.push_back(Group{BlockPool(n), 0, {}});
-    groups_.back().fresh.reserve(n);
+    groups_.push_back(Group{BlockPool(n)});
   }
 }
 
@@ -29,11 +38,7 @@ uint32_t KvManager::BlocksOf(uint64_t tokens) const {
 uint32_t KvManager::PagesNeeded(uint32_t group, uint64_t total_tokens) const {
   const uint32_t all = BlocksOf(total_tokens);
   const uint32_t window = layout_.groups[group].window;
-  if (window == 0) return all;
-  // A run of `live` tokens that starts anywhere touches at most this many pages.
-  const uint64_t live = uint64_t{window} - 1 + max_chunk_;
-  return static_cast<uint32_t>(
-      std::min<uint64_t>(all, (live + layout_.block_size - 2) / layout_.block_size + 1));
+  return window == 0 ? all : std::min(all, WindowPages(window, max_chunk_, layout_.block_size));
 }
 
 bool KvManager::Fits(uint64_t total_tokens) const {
@@ -56,15 +61,21 @@ uint64_t KvManager::MaxTokens() const {
   return low;
 }
 
-uint32_t KvManager::TakePage(uint32_t group) {
+// `op` says what the page is to be filled with; its group and page are set here.
+uint32_t KvManager::TakePage(uint32_t group, PageOp op) {
   const uint32_t page = groups_[group].pool.Allocate();
+  cached_pages_ -= prefixes_.knows(group, page);
   prefixes_.Forget(group, page);
-  groups_[group].fresh.push_back(page);
+  op.group = group;
+  op.page = page;
+  ops_.push_back(op);
   return page;
 }
 
 void KvManager::GivePage(uint32_t group, uint32_t page) {
-  groups_[group].pool.Release(page, /*reuse_first=*/!prefixes_.knows(group, page));
+  const bool known = prefixes_.knows(group, page);
+  const bool freed = groups_[group].pool.Release(page, /*reuse_first=*/!known);
+  cached_pages_ += freed && known;
 }
 
 // The first block that a token at `position` sees.
@@ -74,117 +85,90 @@ uint32_t KvManager::FirstBlockSeen(uint32_t group, uint32_t position) const {
   return (position - window + 1) / layout_.block_size;
 }
 
-// Whether the token after n_blocks blocks finds everything its windows see.
-bool KvManager::WindowCovered(const PrefixMatch& match, uint32_t n_blocks) const {
-  for (uint32_t g = 0; g < groups_.size(); ++g) {
-    for (uint32_t b = FirstBlockSeen(g, n_blocks * layout_.block_size); b < n_blocks; ++b) {
-      if (match.pages[g][b] == kNoPage) return false;
-    }
-  }
-  return true;
+// Pages that can still be promised. A page of a full group stays with its sharers till the last one
+// ends, so it need be there once. A windowed group's page may be let go by one sharer, who then
+// takes another instead, while the others still use it: there every table's pages count in full.
+uint64_t KvManager::Room(uint32_t group) const {
+  const Group& g = groups_[group];
+  return layout_.groups[group].window == 0 ? g.pool.n_free() - g.promised
+                                           : g.pool.n_pages() - g.reserved;
 }
 
-PrefixMatch KvManager::Match(std::span<const int32_t> tokens, uint32_t max_tokens, uint32_t key) {
-  PrefixMatch match;
-  match.pages.resize(groups_.size());
-  const uint32_t block = layout_.block_size;
-  const auto most = static_cast<uint32_t>(std::min<size_t>(tokens.size(), max_tokens)) / block;
-  std::vector<PrefixNode> path = {PrefixCache::Root(key)};
-  for (uint32_t b = 0; b < most; ++b) {
-    const PrefixCache::Found* found =
-        prefixes_.Find(path.back(), tokens.subspan(size_t{b} * block, block));
-    if (found == nullptr) break;
-    path.push_back(found->node);
-    for (uint32_t g = 0; g < groups_.size(); ++g) match.pages[g].push_back(found->pages[g]);
-  }
-  auto n_blocks = static_cast<uint32_t>(path.size() - 1);
-  while (n_blocks > 0 && !WindowCovered(match, n_blocks)) --n_blocks;
-  match.n_tokens = n_blocks * block;
-  match.node = path[n_blocks];
-  for (uint32_t g = 0; g < groups_.size(); ++g) {
-    match.pages[g].resize(n_blocks);
-    const uint32_t seen = FirstBlockSeen(g, match.n_tokens);
-    std::fill_n(match.pages[g].begin(), std::min(seen, n_blocks), kNoPage);
-  }
-  return match;
-}
-
-// Pages still to be promised to a table with these pages. Pages of a windowed group that were
-// borrowed do not count towards its bound: when their first owner lets go of one, its own promise
-// grows although the page stays in use here.
-uint32_t KvManager::PromiseFor(uint32_t group, const PageTable& table) const {
+// Pages still to be promised to a table so that it can hold `total_tokens`.
+uint32_t KvManager::PromiseFor(uint32_t group, const PageTable& table,
+                               uint64_t total_tokens) const {
   const PageTable::Group& own = table.groups_[group];
-  const uint32_t to_come = BlocksOf(table.max_tokens_) - static_cast<uint32_t>(own.pages.size());
+  const auto there = static_cast<uint32_t>(own.pages.size());
+  const uint32_t all = BlocksOf(total_tokens);
+  const uint32_t to_come = all - std::min(all, there);
   if (layout_.groups[group].window == 0) return to_come;
-  const uint32_t held =
-      static_cast<uint32_t>(own.pages.size()) - std::max(own.first_live, own.borrowed);
-  const uint32_t bound = PagesNeeded(group, table.max_tokens_);
-  HADAL_CHECK(held <= bound);
-  return std::min(bound - held, to_come);
+  const uint32_t bound = PagesNeeded(group, total_tokens);
+  return std::min(bound - std::min(bound, own.live()), to_come);
 }
 
-bool KvManager::CanOpen(uint64_t total_tokens, const PrefixMatch& match) const {
+uint32_t KvManager::PagesToCome(uint32_t group, const PageTable& table,
+                                uint64_t total_tokens) const {
+  if (total_tokens <= table.promised_tokens_) return 0;
+  const uint32_t needed = PromiseFor(group, table, total_tokens);
+  return needed - std::min(needed, table.groups_[group].promised);
+}
+
+bool KvManager::Grow(PageTable& table, uint32_t total_tokens) {
+  HADAL_CHECK(table.open() && total_tokens <= table.max_tokens_);
+  if (total_tokens <= table.promised_tokens_) return true;
   for (uint32_t g = 0; g < groups_.size(); ++g) {
-    const Group& group = groups_[g];
-    uint64_t needed = PagesNeeded(g, total_tokens);
-    if (match.n_tokens > 0) {
+    if (PagesToCome(g, table, total_tokens) > Room(g)) return false;
+  }
+  // A page is promised whole.
+  table.promised_tokens_ = static_cast<uint32_t>(
+      std::min<uint64_t>(uint64_t{BlocksOf(total_tokens)} * layout_.block_size, table.max_tokens_));
+  for (uint32_t g = 0; g < groups_.size(); ++g) SetPromise(g, table);
+  return true;
+}
+
+bool KvManager::CanOpen(uint64_t promised_tokens, const PrefixMatch& match,
+                        std::span<const uint64_t> kept) const {
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    uint64_t needed = PagesNeeded(g, promised_tokens);
+    if (match.n_tokens > 0 && layout_.groups[g].window == 0) {
       const std::vector<uint32_t>& pages = match.pages[g];
-      const uint64_t to_come = BlocksOf(total_tokens) - pages.size();
-      needed = layout_.groups[g].window == 0 ? to_come : std::min(needed, to_come);
-      for (const uint32_t page : pages) {
-        needed += page != kNoPage && group.pool.references(page) == 0;  // leaves the free list
-      }
+      needed = BlocksOf(promised_tokens) - pages.size();
+      for (const uint32_t page : pages) needed += groups_[g].pool.references(page) == 0;
     }
-    if (needed + group.promised > group.pool.n_free()) return false;
+    if (!kept.empty()) needed += kept[g];
+    if (needed > Room(g)) return false;
   }
   return true;
 }
 
-PageTable KvManager::Open(uint32_t total_tokens, const PrefixMatch& match) {
-  HADAL_CHECK(CanOpen(total_tokens, match) && match.n_tokens <= total_tokens);
+PageTable KvManager::Open(uint32_t max_tokens, uint32_t promised_tokens, const PrefixMatch& match) {
+  HADAL_CHECK(promised_tokens <= max_tokens && match.n_tokens <= promised_tokens &&
+              CanOpen(promised_tokens, match));
   PageTable table;
-  table.max_tokens_ = total_tokens;
+  table.max_tokens_ = max_tokens;
+  table.promised_tokens_ = promised_tokens;
   table.n_tokens_ = match.n_tokens;
   table.n_published_ = match.n_tokens / layout_.block_size;
   table.last_published_ = match.node;
   table.groups_.resize(groups_.size());
   for (uint32_t g = 0; g < groups_.size(); ++g) {
-    table.groups_[g].pages.reserve(BlocksOf(total_tokens));
+    table.groups_[g].pages.reserve(BlocksOf(max_tokens));
     if (match.n_tokens > 0) Borrow(g, table, match.pages[g]);
     SetPromise(g, table);
   }
   return table;
 }
 
-void KvManager::Borrow(uint32_t group, PageTable& table, std::span<const uint32_t> pages) {
-  PageTable::Group& own = table.groups_[group];
-  own.pages.assign(pages.begin(), pages.end());
-  own.borrowed = static_cast<uint32_t>(pages.size());
-  while (own.first_live < own.borrowed && pages[own.first_live] == kNoPage) ++own.first_live;
-  for (uint32_t b = own.first_live; b < own.borrowed; ++b) {
-    groups_[group].pool.AddReference(pages[b]);
-  }
-}
-
-void KvManager::BeginPublishing(PageTable& table, uint32_t key) {
-  if (table.n_published_ == 0) table.last_published_ = PrefixCache::Root(key);
-  table.publishes_ = true;
-}
-
-void KvManager::Publish(PageTable& table, std::span<const int32_t> tokens) {
-  HADAL_CHECK(table.publishes_);
-  const uint32_t b = table.n_published_++;
-  HADAL_CHECK((b + 1) * layout_.block_size <= table.n_tokens_);
-  for (uint32_t g = 0; g < groups_.size(); ++g) block_pages_[g] = table.groups_[g].pages[b];
-  table.last_published_ =
-      prefixes_.Insert(table.last_published_, tokens, block_pages_, table.publishes_);
-}
-
+// Call after every change of a table's pages.
 void KvManager::SetPromise(uint32_t group, PageTable& table) {
   PageTable::Group& own = table.groups_[group];
-  groups_[group].promised -= own.promised;
-  own.promised = PromiseFor(group, table);
-  groups_[group].promised += own.promised;
+  Group& all = groups_[group];
+  all.promised -= own.promised;
+  all.reserved -= own.reserved;
+  own.promised = PromiseFor(group, table, table.promised_tokens_);
+  own.reserved = own.live() + own.promised;
+  all.promised += own.promised;
+  all.reserved += own.reserved;
 }
 
 void KvManager::ReleasePassedPages(uint32_t group, PageTable& table) {
@@ -203,12 +187,12 @@ uint32_t KvManager::UnusedInLastPage(const PageTable& table) const {
 
 void KvManager::Append(PageTable& table, uint32_t n) {
   HADAL_CHECK(table.open() && n > 0 && n <= max_chunk_);
-  HADAL_CHECK(n <= table.max_tokens_ - table.n_tokens_);
+  HADAL_CHECK(n <= table.promised_tokens_ - table.n_tokens_);
   const uint32_t blocks = BlocksOf(table.n_tokens_ + n);
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     ReleasePassedPages(g, table);
     PageTable::Group& own = table.groups_[g];
-    while (own.pages.size() < blocks) own.pages.push_back(TakePage(g));
+    while (own.pages.size() < blocks) own.pages.push_back(TakePage(g, {}));
     SetPromise(g, table);
   }
   unused_slots_ -= groups_.size() * UnusedInLastPage(table);
@@ -222,16 +206,13 @@ void KvManager::Close(PageTable& table) {
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     PageTable::Group& own = table.groups_[g];
     groups_[g].promised -= own.promised;
+    groups_[g].reserved -= own.reserved;
     // Last page first: the beginning of a text, which others may share, is reused last.
     for (size_t i = own.pages.size(); i > own.first_live; --i) {
       GivePage(g, own.pages[i - 1]);
     }
   }
   table = PageTable();
-}
-
-void KvManager::ForgetFresh() {
-  for (Group& group : groups_) group.fresh.clear();
 }
 
 KvUsage KvManager::usage() const {
@@ -244,7 +225,24 @@ KvUsage KvManager::usage() const {
   usage.allocated_slots = usage.used_pages * layout_.block_size;
   usage.unused_slots = unused_slots_;
   usage.known_blocks = prefixes_.n_blocks();
+  usage.cached_pages = cached_pages_;
+  usage.evicted_pages = prefixes_.n_evicted();
   return usage;
+}
+
+std::vector<uint32_t> PagesPerGroup(const KvLayout& layout, uint32_t n_sequences, uint64_t context,
+                                    uint32_t max_chunk) {
+  const uint64_t all = (context + layout.block_size - 1) / layout.block_size;
+  std::vector<uint32_t> pages;
+  for (const KvGroup& group : layout.groups) {
+    uint64_t each = all;
+    if (group.window != 0) {
+      each = std::min<uint64_t>(all, WindowPages(group.window, max_chunk, layout.block_size));
+    }
+    pages.push_back(static_cast<uint32_t>(
+        std::min<uint64_t>(each * n_sequences, std::numeric_limits<uint32_t>::max())));
+  }
+  return pages;
 }
 
 }  // namespace hadal

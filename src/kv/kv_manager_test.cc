@@ -32,9 +32,10 @@ TEST(KvManager, GrowsPageByPageAndGivesAllBack) {
   EXPECT_EQ(kv.usage().allocated_slots, 32u);
   EXPECT_EQ(kv.usage().unused_slots, 15u);
   EXPECT_DOUBLE_EQ(kv.usage().fragmentation(), 15.0 / 32);
-  EXPECT_EQ(kv.fresh_pages(0).size(), 2u);
-  kv.ForgetFresh();
-  EXPECT_TRUE(kv.fresh_pages(0).empty());
+  EXPECT_EQ(kv.ops().size(), 2u);
+  EXPECT_EQ(kv.ops()[0].kind, PageOp::Kind::kZero);
+  kv.ForgetOps();
+  EXPECT_TRUE(kv.ops().empty());
   kv.Close(table);
   EXPECT_FALSE(table.open());
   kv.Close(table);
@@ -85,6 +86,53 @@ TEST(KvManager, WindowBoundsWhatALongSequenceNeeds) {
   EXPECT_EQ(kv.pool(0).n_free(), 4u);
 }
 
+TEST(KvManager, GrowsOnlyAsFarAsPagesGo) {
+  KvManager kv(Layout({0}), {4}, 64);
+  PageTable first = kv.Open(64, 10), second = kv.Open(64, 20);
+  EXPECT_EQ(kv.usage().promised_pages, 3u);
+  EXPECT_TRUE(kv.Grow(first, 17));
+  EXPECT_FALSE(kv.Grow(second, 33));
+  EXPECT_FALSE(kv.Grow(first, 33));
+  EXPECT_EQ(kv.usage().promised_pages, 4u);
+  EXPECT_TRUE(kv.Grow(first, 32));  // a page is promised whole
+  kv.Append(first, 32);
+  EXPECT_EQ(kv.PagesToCome(0, second, 64), 2u);
+  kv.Close(first);
+  EXPECT_TRUE(kv.Grow(second, 64));
+  kv.Close(second);
+}
+
+TEST(KvManager, SaltsShareNothing) {
+  KvManager kv(Layout({0}), {8}, 64);
+  const std::vector<int32_t> text(40, 3);
+  PageTable table = kv.Open(40);
+  kv.BeginPublishing(table, 0, "a");
+  kv.Append(table, 40);
+  kv.Publish(table, std::span(text).first(16));
+  kv.Publish(table, std::span(text).subspan(16, 16));
+  EXPECT_EQ(kv.Match(text, 39, 0, "a").n_tokens, 32u);
+  EXPECT_EQ(kv.Match(text, 39, 0, "a").end, MatchEnd::kAsked);
+  for (const char* salt : {"", "b", "aa", "0:a"}) {
+    EXPECT_EQ(kv.Match(text, 39, 0, salt).n_tokens, 0u) << salt;
+  }
+  EXPECT_EQ(kv.Match(text, 39, 1, "a").n_tokens, 0u);
+  kv.Close(table);
+  EXPECT_EQ(kv.usage().cached_pages, 2u);
+  PageTable other = kv.Open(128);  // takes every page
+  kv.Append(other, 64);
+  kv.Append(other, 64);
+  EXPECT_EQ(kv.usage().evicted_pages, 2u);
+  EXPECT_EQ(kv.Match(text, 39, 0, "a").end, MatchEnd::kEvicted);
+  EXPECT_EQ(kv.Match(text, 39, 0, "b").end, MatchEnd::kUnknown);
+  kv.Close(other);
+}
+
+TEST(KvManager, AWindowedGroupNeedsWhatItsWindowSees) {
+  // Eight texts of 4,096 tokens: 256 pages each, but 20 - 1 + 16 tokens touch 4 pages at most.
+  EXPECT_EQ(PagesPerGroup(Layout({0, 20}), 8, 4096, 16), (std::vector<uint32_t>{2048, 32}));
+  EXPECT_EQ(PagesPerGroup(Layout({0, 20}), 8, 20, 16), (std::vector<uint32_t>{16, 16}));
+}
+
 // For random sequences in groups of several windows: no page belongs to two tables, every token a
 // row still sees has its page, and the counts are exact.
 TEST(KvManager, RandomUseKeepsItsInvariants) {
@@ -133,7 +181,7 @@ TEST(KvManager, RandomUseKeepsItsInvariants) {
       ASSERT_EQ(used.size(), kv.pool(g).n_used());
     }
     ASSERT_EQ(unused, kv.usage().unused_slots);
-    kv.ForgetFresh();
+    kv.ForgetOps();
   }
   for (auto& [id, entry] : open) kv.Close(entry.table);
   EXPECT_EQ(kv.usage().used_pages, 0u);

@@ -1,6 +1,7 @@
 #include "kv/prefix_cache.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -10,13 +11,12 @@
 namespace hadal {
 namespace {
 
-// Roots use the ids below.
-constexpr uint64_t kFirstBlockId = uint64_t{1} << 32;
+constexpr size_t kEvictedRemembered = 4096;
 
 }  // namespace
 
 PrefixCache::PrefixCache(uint32_t block_size, std::span<const uint32_t> pages)
-    : block_size_(block_size), next_id_(kFirstBlockId) {
+    : block_size_(block_size), next_id_(1), evicted_(kEvictedRemembered, 0) {
   size_t total = 0;
   for (const uint32_t n : pages) {
     keys_.emplace_back(n, 0);
@@ -25,8 +25,13 @@ PrefixCache::PrefixCache(uint32_t block_size, std::span<const uint32_t> pages)
   blocks_.reserve(total);
 }
 
-PrefixNode PrefixCache::Root(uint32_t key) {
-  return {key, key};
+PrefixNode PrefixCache::Root(uint32_t key, std::string_view salt) {
+  PrefixNode node;
+  // The key ends at the first colon, so no salt can look like another key.
+  node.root = std::to_string(key) + ":";
+  node.root += salt;
+  node.hash = Hash64(std::as_bytes(std::span(node.root)));
+  return node;
 }
 
 uint64_t PrefixCache::HashOf(const PrefixNode& parent, std::span<const int32_t> tokens) const {
@@ -36,7 +41,7 @@ uint64_t PrefixCache::HashOf(const PrefixNode& parent, std::span<const int32_t> 
 
 bool PrefixCache::Matches(const Block& block, const PrefixNode& parent,
                           std::span<const int32_t> tokens) {
-  return block.parent_id == parent.id &&
+  return block.parent_id == parent.id && block.root == parent.root &&
          std::equal(block.tokens.begin(), block.tokens.end(), tokens.begin(), tokens.end());
 }
 
@@ -45,8 +50,13 @@ const PrefixCache::Found* PrefixCache::Find(const PrefixNode& parent,
   const uint64_t hash = HashOf(parent, tokens);
   const auto it = blocks_.find(hash);
   if (it == blocks_.end() || !Matches(it->second, parent, tokens)) return nullptr;
-  found_ = {{it->second.id, hash}, it->second.pages};
+  found_ = {{it->second.id, hash, {}}, it->second.pages};
   return &found_;
+}
+
+bool PrefixCache::WasEvicted(const PrefixNode& parent, std::span<const int32_t> tokens) const {
+  const uint64_t hash = HashOf(parent, tokens);
+  return evicted_[hash % evicted_.size()] == hash;
 }
 
 PrefixNode PrefixCache::Insert(const PrefixNode& parent, std::span<const int32_t> tokens,
@@ -58,6 +68,7 @@ PrefixNode PrefixCache::Insert(const PrefixNode& parent, std::span<const int32_t
   if (is_new) {
     block = {next_id_++,
              parent.id,
+             parent.root,
              {tokens.begin(), tokens.end()},
              std::vector<uint32_t>(pages.size(), kNoPage)};
   }
@@ -69,17 +80,20 @@ PrefixNode PrefixCache::Insert(const PrefixNode& parent, std::span<const int32_t
     block.pages[g] = pages[g];
     keys_[g][pages[g]] = hash;
   }
-  return {block.id, hash};
+  return {block.id, hash, {}};
 }
 
 void PrefixCache::Forget(uint32_t group, uint32_t page) {
   const uint64_t hash = std::exchange(keys_[group][page], 0);
   if (hash == 0) return;
+  ++n_evicted_;
   const auto it = blocks_.find(hash);
   HADAL_CHECK(it != blocks_.end() && it->second.pages[group] == page);
   it->second.pages[group] = kNoPage;
   const auto gone = [](uint32_t p) { return p == kNoPage; };
-  if (std::all_of(it->second.pages.begin(), it->second.pages.end(), gone)) blocks_.erase(it);
+  if (!std::all_of(it->second.pages.begin(), it->second.pages.end(), gone)) return;
+  evicted_[hash % evicted_.size()] = hash;
+  blocks_.erase(it);
 }
 
 }  // namespace hadal

@@ -111,7 +111,7 @@ TEST(PrefixCache, WhatIsReusedIsAlwaysTheRightText) {
         }
         ++it;
       }
-      kv.ForgetFresh();
+      kv.ForgetOps();
     }
     EXPECT_GT(reused, 10000u);
     for (auto& [id, text] : open) kv.Close(text.table);

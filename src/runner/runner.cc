@@ -1,6 +1,7 @@
 #include "runner/runner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/check.h"
@@ -24,9 +25,10 @@ uint32_t RopeLength(const Sequence& sequence, uint32_t position) {
 
 }  // namespace
 
-Runner::Runner(Model& model, KvCache& kv, const StepLimits& limits)
+Runner::Runner(Model& model, KvCache& kv, const StepLimits& limits, SwapSpace* swap)
     : model_(model),
       kv_(kv),
+      swap_(swap),
       sampler_(model.spec().vocab),
       length_dependent_rope_(model.rope().length_dependent()) {
   tokens_.reserve(limits.max_tokens);
@@ -49,47 +51,60 @@ void Runner::Observe(const Taps* taps, LogitsObserver logits) {
   logits_observer_ = std::move(logits);
 }
 
-void Runner::AddPages(const Sequence& sequence, const PlannedRun& run) {
-  const uint32_t block = kv_.layout.block_size;
-  for (uint32_t g = 0; g < groups_.size(); ++g) {
-    const std::span<const uint32_t> pages = sequence.pages.pages(g);
-    GroupArrays& group = groups_[g];
+void Runner::BuildPositions(const StepPlan& plan) {
+  tokens_.clear();
+  positions_.clear();
+  rope_lengths_.clear();
+  for (const PlannedRun& run : plan.runs) {
     for (uint32_t i = 0; i < run.n_tokens; ++i) {
       const uint32_t position = run.first_position + i;
-      group.slots.push_back(pages[position / block] * block + position % block);
+      tokens_.push_back(run.sequence->token(position));
+      positions_.push_back(position);
+      if (length_dependent_rope_) rope_lengths_.push_back(RopeLength(*run.sequence, position));
     }
-    group.pages.insert(group.pages.end(), pages.begin(), pages.end());
-    group.page_offsets.push_back(static_cast<uint32_t>(group.pages.size()));
+  }
+}
+
+void Runner::BuildPageTables(const StepPlan& plan) {
+  const uint32_t block = kv_.layout.block_size;
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    GroupArrays& group = groups_[g];
+    group.slots.clear();
+    group.pages.clear();
+    group.page_offsets.assign(1, 0);
+    for (const PlannedRun& run : plan.runs) {
+      const std::span<const uint32_t> pages = run.sequence->pages.pages(g);
+      for (uint32_t i = 0; i < run.n_tokens; ++i) {
+        const uint32_t position = run.first_position + i;
+        group.slots.push_back(pages[position / block] * block + position % block);
+      }
+      group.pages.insert(group.pages.end(), pages.begin(), pages.end());
+      group.page_offsets.push_back(static_cast<uint32_t>(group.pages.size()));
+    }
+    group_views_[g] = {group.slots, group.pages, group.page_offsets};
+  }
+}
+
+void Runner::BuildRaggedIndex(const StepPlan& plan) {
+  sequences_.clear();
+  logit_rows_.clear();
+  uint32_t row = 0;
+  for (const PlannedRun& run : plan.runs) {
+    sequences_.push_back({row, run.n_tokens, run.first_position + run.n_tokens});
+    row += run.n_tokens;
+    for (uint32_t i = run.n_logits; i > 0; --i) logit_rows_.push_back(row - i);
   }
 }
 
 void Runner::Build(const StepPlan& plan) {
-  tokens_.clear();
-  positions_.clear();
-  rope_lengths_.clear();
-  logit_rows_.clear();
-  sequences_.clear();
-  for (GroupArrays& group : groups_) {
-    group.slots.clear();
-    group.pages.clear();
-    group.page_offsets.assign(1, 0);
-  }
-  for (const PlannedRun& run : plan.runs) {
-    const Sequence& sequence = *run.sequence;
-    const auto first_row = static_cast<uint32_t>(tokens_.size());
-    sequences_.push_back({first_row, run.n_tokens, run.first_position + run.n_tokens});
-    for (uint32_t i = 0; i < run.n_tokens; ++i) {
-      const uint32_t position = run.first_position + i;
-      tokens_.push_back(sequence.token(position));
-      positions_.push_back(position);
-      if (length_dependent_rope_) rope_lengths_.push_back(RopeLength(sequence, position));
-      if (i + run.n_logits >= run.n_tokens) logit_rows_.push_back(first_row + i);
-    }
-    AddPages(sequence, run);
-  }
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    group_views_[g] = {groups_[g].slots, groups_[g].pages, groups_[g].page_offsets};
-  }
+  const TimePoint start = std::chrono::steady_clock::now();
+  BuildPositions(plan);
+  const TimePoint positions = std::chrono::steady_clock::now();
+  BuildPageTables(plan);
+  const TimePoint page_tables = std::chrono::steady_clock::now();
+  BuildRaggedIndex(plan);
+  preparation_ = {Seconds(start, positions), Seconds(positions, page_tables),
+                  Seconds(page_tables, std::chrono::steady_clock::now())};
   step_ = {.tokens = tokens_,
            .positions = positions_,
            .sequences = sequences_,
@@ -98,18 +113,30 @@ void Runner::Build(const StepPlan& plan) {
            .logit_rows = logit_rows_};
 }
 
-void Runner::ZeroFreshPages(const StepPlan& plan) {
-  for (size_t g = 0; g < plan.fresh_pages.size(); ++g) {
-    const uint64_t bytes = kv_.layout.groups[g].page_bytes;
-    for (const uint32_t page : plan.fresh_pages[g]) {
-      model_.backend().Zero(kv_.arenas[g], page * bytes, bytes);
+void Runner::Carry(const PageOp& op) {
+  const uint64_t bytes = kv_.layout.groups[op.group].page_bytes;
+  Buffer& arena = kv_.arenas[op.group];
+  const auto swapped = [&] {
+    HADAL_CHECK(swap_ != nullptr && op.other + bytes <= swap_->bytes().size());
+    return swap_->bytes().subspan(op.other, bytes);
+  };
+  switch (op.kind) {
+    case PageOp::Kind::kZero:
+      return model_.backend().Zero(arena, op.page * bytes, bytes);
+    case PageOp::Kind::kCopy: {
+      const auto from = static_cast<uint32_t>(op.other);
+      return model_.backend().CopyPages(arena, bytes, {&from, 1}, {&op.page, 1});
     }
+    case PageOp::Kind::kSwapOut:
+      return model_.backend().CopyOut(arena, op.page * bytes, swapped());
+    case PageOp::Kind::kSwapIn:
+      return model_.backend().CopyIn(swapped(), arena, op.page * bytes);
   }
 }
 
 void Runner::Run(const StepPlan& plan, std::span<RunResult> results) {
   HADAL_CHECK(!plan.empty() && results.size() == plan.runs.size());
-  ZeroFreshPages(plan);
+  for (const PageOp& op : plan.page_ops) Carry(op);
   Build(plan);
   const Tensor logits = model_.Forward(step_, kv_, taps_);
   uint32_t first = 0;

@@ -6,11 +6,19 @@
 #include <span>
 #include <vector>
 
+#include "kv/swap_space.h"
 #include "model/model.h"
 #include "sampling/sampler.h"
 #include "sched/step_plan.h"
 
 namespace hadal {
+
+// How long the last step took to prepare, by stage, in seconds.
+struct PreparationTimes {
+  double positions = 0;     // tokens, positions and what RoPE needs of them
+  double page_tables = 0;   // slots and pages
+  double ragged_index = 0;  // rows of each sequence and of the logits
+};
 
 // What runs a planned step. The engine sees no more than this of the model.
 class StepExecutor {
@@ -22,16 +30,21 @@ class StepExecutor {
   virtual void Run(const StepPlan& plan, std::span<RunResult> results) = 0;
   // Whether the KV of a token depends on the length of its prompt (length-dependent RoPE).
   virtual bool kv_depends_on_length() const = 0;
+  // Bytes that plans may use with kSwapOut and kSwapIn.
+  virtual uint64_t swap_bytes() const { return 0; }
+  virtual PreparationTimes preparation() const { return {}; }
 };
 
 // Owns the arrays of a step; nothing is allocated in Run unless logprobs are asked for.
 class Runner : public StepExecutor {
  public:
-  // `model` (with Reserve(limits) called) and `kv` must outlive the runner.
-  Runner(Model& model, KvCache& kv, const StepLimits& limits);
+  // `model` (with Reserve(limits) called), `kv` and `swap` (may be null) must outlive the runner.
+  Runner(Model& model, KvCache& kv, const StepLimits& limits, SwapSpace* swap = nullptr);
 
   void Run(const StepPlan& plan, std::span<RunResult> results) override;
   bool kv_depends_on_length() const override { return length_dependent_rope_; }
+  uint64_t swap_bytes() const override { return swap_ == nullptr ? 0 : swap_->bytes().size(); }
+  PreparationTimes preparation() const override { return preparation_; }
 
   // Watches the steps: `taps` as in Model::Forward; `logits` is called for every run that wants
   // logits, with its last n_logits rows. Both are called by the thread that calls Run.
@@ -43,18 +56,22 @@ class Runner : public StepExecutor {
     std::vector<uint32_t> slots, pages, page_offsets;
   };
   void Build(const StepPlan& plan);
-  void AddPages(const Sequence& sequence, const PlannedRun& run);
-  void ZeroFreshPages(const StepPlan& plan);
+  void BuildPositions(const StepPlan& plan);
+  void BuildPageTables(const StepPlan& plan);
+  void BuildRaggedIndex(const StepPlan& plan);
+  void Carry(const PageOp& op);
   void TakeLogits(const PlannedRun& run, Tensor rows, RunResult& result);
   void ExplainNonFinite(const StepPlan& plan, std::span<RunResult> results);
 
   Model& model_;
   KvCache& kv_;
+  SwapSpace* const swap_;
   Sampler sampler_;
   const bool length_dependent_rope_;
   const Taps* taps_ = nullptr;
   LogitsObserver logits_observer_;
 
+  PreparationTimes preparation_;
   StepInput step_;  // views of the arrays below
   std::vector<int32_t> tokens_;
   std::vector<uint32_t> positions_, rope_lengths_, logit_rows_;

@@ -31,8 +31,6 @@ std::string_view Name(ReuseStop value) {
       return "other_length";
     case ReuseStop::kWindowPassed:
       return "window_passed";
-    case ReuseStop::kNoRoom:
-      return "no_room";
     case ReuseStop::kDisabled:
       return "disabled";
     case ReuseStop::kPromptLogprobs:

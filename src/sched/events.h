@@ -38,7 +38,6 @@ enum class ReuseStop : uint8_t {
   kEvicted,         // it was known, but its pages have been given to others
   kOtherLength,     // the KV depends on the prompt's length, and none of this length is known
   kWindowPassed,    // pages that a sliding window still needs are gone
-  kNoRoom,          // the known pages could not be kept besides those the rest needs
   kDisabled,        // the engine reuses nothing
   kPromptLogprobs,  // every prompt token's logits were asked for
 };

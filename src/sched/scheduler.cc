@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "sched/step_budget.h"
 
 namespace hadal {
 namespace {
@@ -20,7 +21,7 @@ Usage UsageOf(const Sequence& sequence, TimePoint now) {
   usage.prompt_tokens = sequence.prompt_size();
   usage.cached_tokens = sequence.n_cached;
   usage.generated_tokens = static_cast<uint32_t>(sequence.generated.size());
-  const bool started = sequence.state != SequenceState::kWaiting;
+  const bool started = sequence.started();
   usage.queue_seconds = Seconds(sequence.submitted, started ? sequence.admitted : now);
   if (!started) return usage;
   const bool decoded = !sequence.generated.empty();
@@ -34,7 +35,9 @@ Usage UsageOf(const Sequence& sequence, TimePoint now) {
 Scheduler::Scheduler(const SchedulerLimits& limits, KvManager& kv)
     : limits_(limits),
       kv_(kv),
-      capacity_(static_cast<uint32_t>(std::min(limits.max_context, kv.MaxTokens()))) {
+      capacity_(static_cast<uint32_t>(std::min(limits.max_context, kv.MaxTokens()))),
+      waiting_(limits.priority_seconds),
+      swap_(limits.swap_bytes) {
   if (limits.max_sequences == 0 || limits.max_tokens < limits.max_sequences ||
       limits.max_logit_rows < limits.max_sequences) {
     Fail(ErrorKind::kUsage,
@@ -44,10 +47,7 @@ Scheduler::Scheduler(const SchedulerLimits& limits, KvManager& kv)
   plan_.runs.reserve(limits.max_sequences);
   running_.reserve(limits.max_sequences);
   block_tokens_.resize(kv.layout().block_size);
-  plan_.fresh_pages.resize(kv.layout().groups.size());
-  for (uint32_t g = 0; g < plan_.fresh_pages.size(); ++g) {
-    plan_.fresh_pages[g].reserve(kv.pool(g).n_pages());
-  }
+  kept_pages_.resize(kv.layout().groups.size());
 }
 
 Scheduler::~Scheduler() {
@@ -69,44 +69,53 @@ void Scheduler::CheckFits(uint64_t prompt_tokens, uint64_t max_tokens) const {
 }
 
 void Scheduler::Add(SequenceRequest request, TimePoint now) {
-  HADAL_CHECK(!request.prompt.empty() && request.prompt.size() <= capacity_ &&
-              request.max_tokens <= capacity_ - request.prompt.size());
-  auto sequence = std::make_unique<Sequence>();
-  sequence->request = std::move(request);
-  sequence->submitted = now;
-  waiting_.push_back(std::move(sequence));
+  std::vector<SequenceRequest> one;
+  one.push_back(std::move(request));
+  AddChoices(std::move(one), now);
+}
+
+void Scheduler::AddChoices(std::vector<SequenceRequest> choices, TimePoint now) {
+  HADAL_CHECK(!choices.empty());
+  // What was predicted before the cost model knew the machine is not worth comparing.
+  constexpr uint64_t kKnowsTheMachine = 20;
+  const double wait = cost_.n_observed() < kKnowsTheMachine ? 0 : PredictWait().wait / calibration_;
+  // Whose prompt logprobs are wanted computes every prompt token itself.
+  const uint64_t leader = choices.front().prompt_logprobs ? 0 : choices.front().id;
+  for (SequenceRequest& request : choices) {
+    HADAL_CHECK(!request.prompt.empty() && request.prompt.size() <= capacity_ &&
+                request.max_tokens <= capacity_ - request.prompt.size());
+    auto sequence = std::make_unique<Sequence>();
+    sequence->request = std::move(request);
+    sequence->submitted = now;
+    sequence->report.asked_max_tokens = sequence->request.asked_max_tokens;
+    sequence->report.asked_choices = sequence->request.asked_choices;
+    if (leader != 0 && sequence->request.id != leader) {
+      sequence->leader = leader;
+      sequence->report.wait = AdmissionWait::kPrompt;
+      dependents_.push_back(std::move(sequence));
+    } else {
+      sequence->predicted_wait = wait;
+      if (!waiting_.empty()) sequence->report.wait = AdmissionWait::kTurn;
+      waiting_.Push(std::move(sequence));
+    }
+  }
 }
 
 bool Scheduler::Cancel(uint64_t id, TimePoint now, std::vector<SequenceEvent>& events) {
   HADAL_CHECK(plan_.empty());
-  const auto matches = [id](const std::unique_ptr<Sequence>& s) { return s->request.id == id; };
-  const auto cancel_in = [&](auto& queue) {
-    const auto found = std::find_if(queue.begin(), queue.end(), matches);
-    if (found == queue.end()) return false;
-    Finish(**found, FinishReason::kCancelled, now, events);
-    queue.erase(found);
-    return true;
+  const auto matches = [id](const SequencePtr& s) { return s->request.id == id; };
+  const auto take_from = [&](std::vector<SequencePtr>& list) -> SequencePtr {
+    const auto found = std::find_if(list.begin(), list.end(), matches);
+    if (found == list.end()) return nullptr;
+    SequencePtr sequence = std::move(*found);
+    list.erase(found);
+    return sequence;
   };
-  return cancel_in(running_) || cancel_in(waiting_);
-}
-
-// Gives a sequence its pages, those of a known beginning included; false when there is no room yet.
-bool Scheduler::OpenPages(Sequence& sequence) {
-  const uint32_t key = limits_.kv_depends_on_length ? sequence.prompt_size() : 0;
-  PrefixMatch match;
-  // At least one token must be computed, for its logits; with prompt_logprobs all of them.
-  if (limits_.reuse_prefixes && !sequence.request.prompt_logprobs) {
-    match = kv_.Match(sequence.request.prompt, sequence.prompt_size() - 1, key);
-  }
-  if (!kv_.CanOpen(sequence.max_stored(), match)) {
-    // Borrowed pages of a window come on top of its bound; without them it may still fit.
-    match = {};
-    if (!kv_.CanOpen(sequence.max_stored())) return false;
-  }
-  sequence.pages = kv_.Open(sequence.max_stored(), match);
-  if (limits_.reuse_prefixes) kv_.BeginPublishing(sequence.pages, key);
-  sequence.n_computed = sequence.n_cached = match.n_tokens;
-  sequence.report.reuse_stopped_at = match.n_tokens;
+  SequencePtr sequence = take_from(running_);
+  if (sequence == nullptr) sequence = take_from(dependents_);
+  if (sequence == nullptr) sequence = waiting_.Remove(id);
+  if (sequence == nullptr) return false;
+  Finish(*sequence, FinishReason::kCancelled, now, events);
   return true;
 }
 
@@ -121,18 +130,6 @@ void Scheduler::PublishBlocks(Sequence& sequence) {
   }
 }
 
-void Scheduler::Admit(TimePoint now) {
-  while (!waiting_.empty() && running_.size() < limits_.max_sequences) {
-    Sequence& head = *waiting_.front();
-    if (!OpenPages(head)) return;
-    head.generated.reserve(head.request.max_tokens);
-    head.state = SequenceState::kPrefill;
-    head.admitted = now;
-    running_.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
-  }
-}
-
 void Scheduler::PlanRun(Sequence& sequence, uint32_t n_tokens, uint32_t n_logits, bool samples) {
   kv_.Append(sequence.pages, n_tokens);
   plan_.runs.push_back({&sequence, sequence.n_computed, n_tokens, n_logits, samples});
@@ -140,71 +137,151 @@ void Scheduler::PlanRun(Sequence& sequence, uint32_t n_tokens, uint32_t n_logits
   plan_.n_logits += n_logits;
 }
 
-void Scheduler::PlanPrompt(Sequence& sequence) {
+void Scheduler::PlanDecodes() {
+  for (const SequencePtr& sequence : running_) {
+    if (sequence->state == SequenceState::kDecode) PlanRun(*sequence, 1, 1, true);
+  }
+}
+
+void Scheduler::PlanPrompts(TimePoint now) {
+  BudgetInput input;
+  const Sequence* first = nullptr;
+  for (const SequencePtr& sequence : running_) {
+    if (sequence->state != SequenceState::kPrefill) continue;
+    if (first == nullptr) input.prompt_position = sequence->n_computed;
+    if (first == nullptr || sequence->submitted < first->submitted) first = sequence.get();
+  }
+  if (first == nullptr) return;
+  input.decodes = ShapeOfPlan();
+  input.degraded = degraded_;
+  if (first->generated.empty()) {
+    input.tokens_left = first->prompt_size() - first->n_computed;
+    input.seconds_left = limits_.ttft_target - Seconds(first->submitted, now);
+  }
+  const uint32_t most = plan_.n_tokens + PromptBudget(limits_, cost_, input);
+  for (const SequencePtr& sequence : running_) {
+    if (plan_.n_tokens >= most) break;
+    if (sequence->state == SequenceState::kPrefill) {
+      PlanPrompt(*sequence, most - plan_.n_tokens);
+    }
+  }
+}
+
+void Scheduler::PlanPrompt(Sequence& sequence, uint32_t budget) {
   const uint32_t rows_left = limits_.max_logit_rows - plan_.n_logits;
-  const uint32_t remaining = sequence.prompt_size() - sequence.n_computed;
-  uint32_t n = std::min(remaining, limits_.max_tokens - plan_.n_tokens);
-  const bool prompt_logprobs = sequence.request.prompt_logprobs;
-  if (prompt_logprobs) n = std::min(n, rows_left);
-  bool completes = n == remaining;
-  const bool samples = completes && sequence.request.max_tokens > 0;
-  if (samples && rows_left == 0) --n;  // the last token waits for a row of logits
+  const uint32_t remaining = sequence.size() - sequence.n_computed;
+  uint32_t n = std::min(remaining, budget);
+  const bool wants_sample = sequence.request.max_tokens > 0;
+  // Rows that were scored before a preemption are not scored again.
+  const bool scores = sequence.request.prompt_logprobs && sequence.generated.empty();
+  const uint32_t scored =
+      scores ? std::max(sequence.n_scored, sequence.n_computed) - sequence.n_computed : 0;
+  if (scores) n = std::min(n, scored + rows_left);
+  if (n == remaining && wants_sample && rows_left == 0) --n;  // the last waits for a row of logits
   if (n == 0) return;
-  completes = n == remaining;
-  const uint32_t n_logits = prompt_logprobs ? n : (completes && samples ? 1 : 0);
-  PlanRun(sequence, n, n_logits, completes && samples);
+  const bool samples = n == remaining && wants_sample;
+  uint32_t n_logits = samples ? 1 : 0;
+  if (scores) n_logits = std::max(n_logits, n - std::min(n, scored));
+  PlanRun(sequence, n, n_logits, samples);
+}
+
+StepShape Scheduler::ShapeOfPlan() const {
+  StepShape shape;
+  for (const PlannedRun& run : plan_.runs) shape += RunShape(run.first_position, run.n_tokens);
+  shape.swapped_bytes = plan_.swapped_bytes;
+  return shape;
 }
 
 const StepPlan& Scheduler::Plan(TimePoint now) {
   HADAL_CHECK(plan_.empty());
+  planned_ = now;
+  MakeRoomForDecodes(now);
   Admit(now);
-  for (const auto& sequence : running_) {
-    if (sequence->state == SequenceState::kDecode) PlanRun(*sequence, 1, 1, true);
+  // A static batch decodes when all its prompts are done.
+  const bool prompts_first =
+      limits_.batching == Batching::kStatic &&
+      std::any_of(running_.begin(), running_.end(),
+                  [](const SequencePtr& s) { return s->state == SequenceState::kPrefill; });
+  if (!prompts_first) PlanDecodes();
+  PlanPrompts(now);
+  if (plan_.empty()) {
+    HADAL_CHECK(idle() || wake_time_.has_value());
+    return plan_;
   }
-  for (const auto& sequence : running_) {
-    if (plan_.n_tokens == limits_.max_tokens) break;
-    if (sequence->state == SequenceState::kPrefill) PlanPrompt(*sequence);
-  }
-  HADAL_CHECK(!plan_.empty() || idle());
-  for (uint32_t g = 0; g < plan_.fresh_pages.size(); ++g) {
-    const std::span<const uint32_t> fresh = kv_.fresh_pages(g);
-    plan_.fresh_pages[g].assign(fresh.begin(), fresh.end());
-  }
-  kv_.ForgetFresh();
+  plan_.page_ops.assign(kv_.ops().begin(), kv_.ops().end());
+  kv_.ForgetOps();
   return plan_;
 }
 
 void Scheduler::Commit(std::span<RunResult> results, TimePoint now,
                        std::vector<SequenceEvent>& events) {
   HADAL_CHECK(!plan_.empty() && results.size() == plan_.runs.size());
+  cost_.Observe(ShapeOfPlan(), Seconds(planned_, now));
   for (size_t i = 0; i < results.size(); ++i) CommitRun(plan_.runs[i], results[i], now, events);
   plan_.Clear();
-  std::erase_if(running_, [](const std::unique_ptr<Sequence>& sequence) {
+  EraseFinished();
+}
+
+void Scheduler::EraseFinished() {
+  std::erase_if(running_, [](const SequencePtr& sequence) {
     return sequence->state == SequenceState::kFinished;
   });
+}
+
+void Scheduler::Abort(const Error& error, TimePoint now, std::vector<SequenceEvent>& events) {
+  HADAL_CHECK(!plan_.empty());
+  for (const PlannedRun& run : plan_.runs) {
+    Finish(*run.sequence, FinishReason::kError, now, events, error);
+  }
+  plan_.Clear();
+  EraseFinished();
+  std::vector<SequencePtr> all;
+  while (!waiting_.empty() && waiting_.Head()->started()) all.push_back(waiting_.TakeHead());
+  for (SequencePtr& sequence : all) {
+    DropSwapped(*sequence);
+    sequence->n_computed = 0;
+    waiting_.Return(std::move(sequence));
+  }
+  while (!running_.empty()) Preempt(*running_.back(), /*may_swap=*/false, now);
 }
 
 void Scheduler::CommitRun(const PlannedRun& run, RunResult& result, TimePoint now,
                           std::vector<SequenceEvent>& events) {
   Sequence& sequence = *run.sequence;
   const SequenceRequest& request = sequence.request;
+  RequestReport& report = sequence.report;
+  ++report.steps;
+  report.prefill_chunks += sequence.state == SequenceState::kPrefill;
+  report.largest_batch = std::max(report.largest_batch, static_cast<uint32_t>(plan_.runs.size()));
+  waiting_.Charge(request.tenant, run.n_tokens + (run.samples ? 1.0 : 0.0));
   if (result.error) {
     Finish(sequence, FinishReason::kError, now, events, std::move(result.error));
     return;
   }
+  const bool prompt_was_open = sequence.n_computed < sequence.prompt_size();
   sequence.n_computed += run.n_tokens;
   PublishBlocks(sequence);
+  const bool prompt_is_done = sequence.n_computed >= sequence.prompt_size();
+  if (prompt_was_open && prompt_is_done) ServeDependents(sequence, now);
   if (!result.prompt_logprobs.empty()) {
     auto& event = Emit<PromptEvent>(request.id, events);
-    event.first_position = run.first_position + 1;
+    event.first_position = run.first_position + run.n_tokens - run.n_logits + 1;
     event.logprobs = std::move(result.prompt_logprobs);
   }
-  if (!run.samples) {
-    if (sequence.n_computed == sequence.prompt_size() && request.max_tokens == 0) {
-      Finish(sequence, FinishReason::kLength, now, events);
-    }
-    return;
+  if (request.prompt_logprobs) {
+    sequence.n_scored =
+        std::max(sequence.n_scored, std::min(sequence.n_computed, sequence.prompt_size()));
   }
+  if (run.samples) {
+    TakeToken(sequence, result, now, events);
+  } else if (prompt_is_done && request.max_tokens == 0) {
+    Finish(sequence, FinishReason::kLength, now, events);
+  }
+}
+
+void Scheduler::TakeToken(Sequence& sequence, RunResult& result, TimePoint now,
+                          std::vector<SequenceEvent>& events) {
+  const SequenceRequest& request = sequence.request;
   HADAL_CHECK(result.token >= 0);
   if (sequence.generated.empty()) sequence.first_token = now;
   sequence.state = SequenceState::kDecode;
@@ -229,8 +306,16 @@ void Scheduler::Finish(Sequence& sequence, FinishReason reason, TimePoint now,
   finished.usage = UsageOf(sequence, now);
   finished.report = sequence.report;
   finished.error = std::move(error);
+  if (sequence.state != SequenceState::kWaiting) {
+    waiting_.NoteRunning(sequence.request.tenant, -1);
+  }
+  if (reason != FinishReason::kError && !sequence.generated.empty()) {
+    outputs_.Observe(static_cast<uint32_t>(sequence.generated.size()));
+  }
   sequence.state = SequenceState::kFinished;
+  DropSwapped(sequence);
   kv_.Close(sequence.pages);
+  PassLead(sequence);
 }
 
 }  // namespace hadal

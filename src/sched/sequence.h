@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,9 @@ inline double Seconds(TimePoint from, TimePoint to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// waiting -> prefill -> decode -> finished; finished from anywhere by Cancel or an error.
+// waiting -> prefill -> decode -> finished; back to waiting by preemption; finished from anywhere
+// by Cancel or an error. Prefill computes all tokens there are: after a preemption by recomputation
+// the generated ones too.
 enum class SequenceState : uint8_t { kWaiting, kPrefill, kDecode, kFinished };
 
 struct SequenceRequest {
@@ -32,6 +35,7 @@ struct SequenceRequest {
   std::string cache_salt;  // KV is shared only with requests of the same salt
   int32_t priority = 0;    // lower: sooner, among the requests of one tenant
   uint32_t tenant = 0;     // tenants share the machine evenly
+  uint32_t asked_max_tokens = 0, asked_choices = 0;  // see RequestReport
 };
 
 // Owned by the Scheduler; the runner reads it.
@@ -41,11 +45,21 @@ struct Sequence {
   std::vector<int32_t> generated;
   PageTable pages;
   uint32_t n_computed = 0;  // tokens whose KV is stored, [0, prompt + generated)
-  uint32_t n_cached = 0;    // of those, not computed for this sequence
+  uint32_t n_cached = 0;    // of the prompt, not computed for this sequence when it began
+  uint32_t n_scored = 0;    // prompt rows whose logprobs were delivered
 
   TimePoint submitted, admitted, first_token;
   RequestReport report;
 
+  // The scheduler's own.
+  uint64_t admission = 0;  // number of the first admission; 0: none yet
+  double queue_key = 0;    // place among its tenant's requests
+  uint64_t leader = 0;     // the choice of the same request that computes the prompt; 0: none
+  std::optional<SwappedTable> swapped;
+  TimePoint preempted;  // last time
+  double predicted_wait = 0;
+
+  bool started() const { return admission > 0; }
   uint32_t prompt_size() const { return static_cast<uint32_t>(request.prompt.size()); }
   uint32_t size() const { return prompt_size() + static_cast<uint32_t>(generated.size()); }
   int32_t token(uint32_t position) const {

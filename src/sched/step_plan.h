@@ -25,14 +25,14 @@ struct StepPlan {
   std::vector<PlannedRun> runs;
   uint32_t n_tokens = 0;
   uint32_t n_logits = 0;
-  // Per KV group: pages to be zeroed before the step, so that a finished sequence's values (or
-  // NaNs) never meet a new one.
-  std::vector<std::vector<uint32_t>> fresh_pages;
+  std::vector<PageOp> page_ops;  // before the step, in this order
+  uint64_t swapped_bytes = 0;    // by these
   bool empty() const { return runs.empty(); }
   void Clear() {
     runs.clear();
-    for (auto& pages : fresh_pages) pages.clear();
+    page_ops.clear();
     n_tokens = n_logits = 0;
+    swapped_bytes = 0;
   }
 };
 

@@ -1,0 +1,58 @@
+#include "engine/admission_gate.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace hadal {
+
+double AdmissionGate::PredictedWait() const {
+  const uint32_t queued = pending_ - std::min(pending_, forecast_.free_places);
+  return forecast_.wait + queued * forecast_.service;
+}
+
+void AdmissionGate::Enter(uint32_t n, TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  breaker_.Update(PredictedWait(), now);
+  const double retry_after = breaker_.RetryAfter();
+  const uint64_t queued = n_waiting_ + pending_ + n;
+  if (max_queue_ > 0 && queued > uint64_t{max_queue_} + forecast_.free_places) {
+    throw Error(
+        ErrorKind::kResource,
+        fmt::format("{} requests are waiting and no more than {} may; try again in {:.0f} s",
+                    n_waiting_ + pending_, max_queue_, retry_after),
+        {.retry_after_seconds = retry_after});
+  }
+  if (!breaker_.Admits()) {
+    throw Error(ErrorKind::kResource,
+                fmt::format("the server is overloaded: a request would wait {:.1f} s; try again in "
+                            "{:.0f} s",
+                            breaker_.predicted_wait(), retry_after),
+                {.retry_after_seconds = retry_after});
+  }
+  pending_ += n;
+}
+
+void AdmissionGate::Taken(uint32_t n) {
+  const std::lock_guard lock(mutex_);
+  HADAL_CHECK(n <= pending_);
+  pending_ -= n;
+  n_waiting_ += n;  // until the next Update says more
+  forecast_.wait += (n - std::min(n, forecast_.free_places)) * forecast_.service;
+  forecast_.free_places -= std::min(n, forecast_.free_places);
+}
+
+void AdmissionGate::Update(const Scheduler::Forecast& forecast, uint64_t n_waiting, TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  forecast_ = forecast;
+  n_waiting_ = n_waiting;
+  breaker_.Update(PredictedWait(), now);
+}
+
+AdmissionGate::State AdmissionGate::state() const {
+  const std::lock_guard lock(mutex_);
+  return {breaker_.state(), breaker_.degradation(), breaker_.predicted_wait(),
+          breaker_.transitions(), pending_};
+}
+
+}  // namespace hadal
