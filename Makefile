@@ -6,7 +6,7 @@ LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache
 CONFIGURE = cmake --preset $(1) $(LAUNCHER) -Wno-dev >build/$(1).configure.log 2>&1 || { cat build/$(1).configure.log; exit 1; }
 BUILD = cmake --build --preset $(1) -j $(JOBS) $(2)
 
-.PHONY: help build test test-release test-asan test-tsan lint format demo bench soak install clean
+.PHONY: help build test test-release test-asan test-tsan lint format demo serve bench soak install clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -22,11 +22,18 @@ demo:  ## build, fetch a real small model and ask it a question
 	@cmake --build build/demo -j $(JOBS) --target hadal
 	@scripts/demo.sh build/demo/hadal
 
+serve:  ## build, fetch the small model and serve it on 127.0.0.1:8000, with a page
+	@mkdir -p build && scripts/setup.sh build demo
+	@cmake --preset release $(LAUNCHER) -DHADAL_TESTS=OFF -B build/demo >build/demo.configure.log 2>&1 || { cat build/demo.configure.log; exit 1; }
+	@cmake --build build/demo -j $(JOBS) --target hadal
+	@scripts/serve.sh build/demo/hadal
+
 test: test-release test-asan  ## every test: release build, then the unit tests under ASan and UBSan
 
 test-release: build
-	@scripts/setup.sh test demo
+	@scripts/setup.sh test demo clients
 	@scripts/fetch_smollm2.py >/dev/null || echo "test: the tests on SmolLM2 will be skipped"
+	@scripts/test_venv.sh || echo "test: the tests with client packages and a browser will be skipped"
 	@ctest --preset release -j $(JOBS)
 
 test-asan:

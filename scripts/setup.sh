@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a target needs, and only those that are missing.
-#   scripts/setup.sh build|test|lint|fuzz
+#   scripts/setup.sh build|test|lint|fuzz|bench|demo|clients
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev
@@ -10,6 +10,7 @@ lint=(clang-format-14 clang-tidy-14 python3)
 fuzz=(clang-14 libclang-rt-14-dev)
 bench=(libbenchmark-dev)
 demo=(python3 python3-pip)
+clients=(python3-venv chromium chromium-driver)
 
 wanted=()
 for set_name in "$@"; do
