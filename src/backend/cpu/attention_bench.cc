@@ -2,6 +2,7 @@
 // GFLOP/s of the score and value products, and their share of what this machine's kernels reach.
 #include <benchmark/benchmark.h>
 
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <numeric>
@@ -70,13 +71,11 @@ class World {
     auto* bytes = static_cast<std::byte*>(arena.data());
     for (uint64_t i = 0; i < arena.size() / sizeof(float); ++i) {
       const float value = noise[i % noise.size()];
-      if (dtype == DType::kBF16) {
-        const uint32_t pair = F32ToBf16(value) * 0x10001u;
-        std::memcpy(bytes + 4 * i, &pair, 4);
-      } else {
-        // As codes and as scales, any finite number will do.
-        std::memcpy(bytes + 4 * i, &value, 4);
-      }
+      // As int8 codes and as scales, any finite number will do; FP8 has no subnormal codes.
+      uint32_t word = std::bit_cast<uint32_t>(value);
+      if (dtype == DType::kBF16) word = F32ToBf16(value) * 0x10001u;
+      if (dtype == DType::kF8E4M3) word |= 0x08080808u;
+      std::memcpy(bytes + 4 * i, &word, 4);
     }
     pages_.resize(n_pages);
     std::iota(pages_.begin(), pages_.end(), 0u);
