@@ -10,10 +10,7 @@
 
 namespace {
 
-struct Outcome {
-  std::vector<hadal::HttpRequest> requests;
-  int failure = 0;
-};
+using Outcome = std::vector<hadal::HttpRequest>;  // up to the first failure
 
 Outcome Run(std::string_view input, size_t step) {
   const hadal::ParserLimits limits{.head_bytes = 512, .body_bytes = 2048};
@@ -30,13 +27,10 @@ Outcome Run(std::string_view input, size_t step) {
       if (used > pending.size()) __builtin_trap();
       pending.erase(0, used);
     }
-    if (parser->failure()) {
-      outcome.failure = parser->failure()->status;
-      return outcome;
-    }
+    if (parser->failure()) return outcome;
     if (parser->done()) {
-      outcome.requests.push_back(std::move(parser->request()));
-      if (outcome.requests.back().body.size() > limits.body_bytes) __builtin_trap();
+      outcome.push_back(std::move(parser->request()));
+      if (outcome.back().body.size() > limits.body_bytes) __builtin_trap();
       parser.emplace(limits);
       continue;
     }
@@ -55,12 +49,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data) + 1, size - 1);
   const Outcome whole = Run(input, SIZE_MAX);
   const Outcome pieces = Run(input, size_t{data[0] % 64u} + 1);
-  // What is hopeless may be noticed later in pieces, but nothing becomes right or wrong by them.
-  if (whole.requests.size() != pieces.requests.size()) __builtin_trap();
-  if (pieces.failure != 0 && whole.failure == 0) __builtin_trap();
-  for (size_t i = 0; i < whole.requests.size(); ++i) {
-    const hadal::HttpRequest& a = whole.requests[i];
-    const hadal::HttpRequest& b = pieces.requests[i];
+  // What is hopeless may be noticed sooner or later by them (an open quote in a chunk's extension),
+  // but nothing becomes right or wrong.
+  if (whole.size() != pieces.size()) __builtin_trap();
+  for (size_t i = 0; i < whole.size(); ++i) {
+    const hadal::HttpRequest& a = whole[i];
+    const hadal::HttpRequest& b = pieces[i];
     if (a.method != b.method || a.path != b.path || a.query != b.query || a.body != b.body ||
         a.headers.items() != b.headers.items()) {
       __builtin_trap();
