@@ -1,5 +1,7 @@
 #include "api/reply_flow.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,10 +13,29 @@
 namespace hadal::api {
 namespace {
 
-std::string Events(const Generation& generation, const std::vector<Generation::Update>& updates,
+// Clients look for a thought first and, where a chunk has one, at nothing else in it.
+ChoiceDelta TakeThought(ChoiceDelta& delta) {
+  ChoiceDelta thought;
+  if (delta.output.content.empty() && delta.output.tool_calls.empty()) {
+    std::swap(thought, delta);
+    return thought;
+  }
+  if (delta.output.reasoning.empty()) return thought;
+  thought.output.reasoning = std::exchange(delta.output.reasoning, {});
+  const auto rest = std::stable_partition(delta.tokens.begin(), delta.tokens.end(),
+                                          [](const TokenEntry& token) { return token.in_thought; });
+  thought.tokens.assign(std::make_move_iterator(delta.tokens.begin()),
+                        std::make_move_iterator(rest));
+  delta.tokens.erase(delta.tokens.begin(), rest);
+  return thought;
+}
+
+std::string Events(const Generation& generation, std::vector<Generation::Update> updates,
                    ReplyFormat& format) {
   std::string events;
-  for (const Generation::Update& update : updates) {
+  for (Generation::Update& update : updates) {
+    const ChoiceDelta thought = TakeThought(update.delta);
+    if (!thought.empty()) events += SseData(Dump(format.Delta(update.choice, thought)));
     if (!update.delta.empty()) {
       events += SseData(Dump(format.Delta(update.choice, update.delta)));
     }

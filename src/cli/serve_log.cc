@@ -32,6 +32,11 @@ ServeLog::ServeLog(const std::string& level)
   logger_.flush_on(spdlog::level::info);
 }
 
+void ServeLog::Line(const std::string& json) {
+  if (!logger_.should_log(spdlog::level::info)) return;
+  logger_.log(spdlog::level::info, fmt::format("{{\"time\":\"{}\",{}", Now(), json.substr(1)));
+}
+
 void ServeLog::Write(spdlog::level::level_enum level, const std::string& message) {
   if (!logger_.should_log(level)) return;
   const spdlog::string_view_t name = spdlog::level::to_string_view(level);

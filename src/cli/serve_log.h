@@ -13,12 +13,13 @@ class ServeLog {
   // "debug", "info", "warning", "error" or "off".
   explicit ServeLog(const std::string& level);
 
+  void Debug(const std::string& message) { Write(spdlog::level::debug, message); }
   void Info(const std::string& message) { Write(spdlog::level::info, message); }
   void Warn(const std::string& message) { Write(spdlog::level::warn, message); }
   void Fail(const std::string& message) { Write(spdlog::level::err, message); }
 
-  // A line that is JSON already. Part of the level info.
-  void Line(const std::string& json) { logger_.info(json); }
+  // A JSON object that gets its time here. Part of the level info.
+  void Line(const std::string& json);
 
  private:
   void Write(spdlog::level::level_enum level, const std::string& message);
