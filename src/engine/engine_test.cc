@@ -62,8 +62,7 @@ KvLayout Layout() {
 
 class EngineTest : public testing::Test {
  protected:
-  void Start(uint32_t max_open = 64) {
-    EngineOptions options;
+  void Start(uint32_t max_open = 64, EngineOptions options = {}) {
     options.limits = {
         .max_tokens = 32, .max_sequences = 8, .max_logit_rows = 32, .max_context = 200};
     options.vocab = kVocab;
@@ -221,6 +220,94 @@ TEST_F(EngineTest, FailuresReachTheirOwnCallerOnly) {
   executor_.device_lost = true;
   RequestHandle lost = engine_->Submit(Ask({8}, 30));
   EXPECT_EQ(Drain(lost).second.error->message(), "the device is gone");
+}
+
+TEST_F(EngineTest, RefusalsCarryNumbers) {
+  EngineOptions options;
+  options.max_queue = 3;
+  Start(20, options);
+  const auto refusal = [&](Request request) {
+    try {
+      engine_->Submit(std::move(request));
+    } catch (const Error& error) {
+      return error;
+    }
+    ADD_FAILURE() << "accepted";
+    return Error(ErrorKind::kIo, "");
+  };
+  const Error too_long = refusal(Ask(std::vector<int32_t>(150, 1), 51));
+  ASSERT_TRUE(too_long.details().context_overflow.has_value());
+  EXPECT_EQ(too_long.details().context_overflow->prompt_tokens, 150u);
+  EXPECT_EQ(too_long.details().context_overflow->max_tokens, 51u);
+  EXPECT_EQ(too_long.details().context_overflow->capacity, 200u);
+  // Eight may run and three wait, whether or not the engine has taken them yet.
+  executor_.hold = true;
+  std::vector<RequestHandle> handles;
+  for (int i = 0; i < 11; ++i) handles.push_back(engine_->Submit(Ask({1}, 199)));
+  const Error full = refusal(Ask({1}, 5));
+  EXPECT_EQ(full.kind(), ErrorKind::kResource);
+  EXPECT_GE(full.details().retry_after_seconds.value(), 1);
+  handles.clear();
+  executor_.hold = false;
+}
+
+TEST_F(EngineTest, WakesTheCallerWhenThereIsSomethingToRead) {
+  Start();
+  std::atomic<int> woken{0};
+  Request request = Ask({1, 2}, 5);
+  request.wake = [&woken] { ++woken; };
+  RequestHandle handle = engine_->Submit(request);
+  std::vector<int32_t> tokens;
+  while (!handle.ended()) {
+    const int seen = woken.load();
+    while (const auto event = handle.TryNext()) {
+      if (const auto* token = std::get_if<TokenEvent>(&*event)) tokens.push_back(token->token);
+    }
+    // A caller that only reads when woken misses nothing.
+    while (!handle.ended() && woken.load() == seen) std::this_thread::yield();
+  }
+  EXPECT_EQ(tokens, Expected({1, 2}, 5));
+  EXPECT_EQ(handle.TryNext(), std::nullopt);
+  EXPECT_GE(woken.load(), 1);
+}
+
+TEST_F(EngineTest, ChoicesShareThePromptAndNothingElse) {
+  Start();
+  const std::vector<int32_t> prompt(50, 3);
+  std::vector<RequestHandle> handles = engine_->SubmitChoices(Ask(prompt, 10), 5);
+  ASSERT_EQ(handles.size(), 5u);
+  EXPECT_EQ(handles[0].seed(), handles[4].seed());  // their draws differ by the choice index
+  handles[2].Cancel();
+  for (size_t i = 0; i < 5; ++i) {
+    const auto [tokens, end] = Drain(handles[i]);
+    if (i != 2) EXPECT_EQ(tokens, Expected(prompt, 10));
+  }
+  EXPECT_LE(engine_->stats().prompt_tokens, 50u + 5);
+  EXPECT_THROW(engine_->SubmitChoices(Ask(prompt, 10), 0), Error);
+  EXPECT_THROW(engine_->SubmitChoices(Ask(prompt, 10), 65), Error);
+}
+
+TEST_F(EngineTest, MetricsCountWhatHappened) {
+  Metrics metrics;
+  EngineOptions options;
+  options.metrics = &metrics;
+  Start(64, options);
+  RequestHandle one = engine_->Submit(Ask(std::vector<int32_t>(40, 1), 6));
+  Drain(one);
+  RequestHandle two = engine_->Submit(Ask(std::vector<int32_t>(40, 1), 6));
+  EXPECT_EQ(Drain(two).second.report.reuse_stop, ReuseStop::kWholePrompt);
+  const std::string text = metrics.Text();
+  for (const char* line :
+       {"hadal_prompt_tokens_total 80", "hadal_generated_tokens_total 12",
+        "hadal_prefix_query_tokens_total 80", "hadal_prefix_hit_tokens_total 32",
+        "hadal_time_to_first_token_seconds_count 2", "hadal_inter_token_latency_seconds_count 10",
+        "hadal_request_seconds_count 2", "hadal_requests_running 0", "hadal_kv_pages 40",
+        "hadal_kv_free_pages 40", "hadal_breaker_state{state=\"closed\"} 1"}) {
+    EXPECT_NE(text.find(std::string("\n") + line + "\n"), std::string::npos) << line << text;
+  }
+  one = RequestHandle();
+  two = RequestHandle();
+  engine_.reset();
 }
 
 TEST_F(EngineTest, SeedIsDrawnAndReported) {
