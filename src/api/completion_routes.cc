@@ -114,10 +114,11 @@ Prepared PrepareCompletion(const OrderedJson& body, const ServedModel& model,
   return prepared;
 }
 
-Headers ReplyHeaders(const std::vector<std::string>& warnings, uint64_t seed) {
+Headers ReplyHeaders(const std::vector<std::string>& warnings, const Generation& generation) {
   Headers headers;
   for (const std::string& warning : warnings) headers.Add("X-Hadal-Warning", warning);
-  headers.Add("X-Hadal-Seed", std::to_string(seed));
+  for (const std::string& what : generation.degraded()) headers.Add("X-Hadal-Degraded", what);
+  headers.Add("X-Hadal-Seed", std::to_string(generation.seed()));
   return headers;
 }
 
@@ -175,7 +176,7 @@ class Record {
 
 Awaitable<void> Answer(Exchange& exchange, Generation& generation, Prepared& prepared,
                        std::chrono::nanoseconds keep_alive) {
-  Headers headers = ReplyHeaders(prepared.warnings, generation.seed());
+  Headers headers = ReplyHeaders(prepared.warnings, generation);
   if (!prepared.stream) {
     co_await SendWhole(exchange, generation, *prepared.format, std::move(headers));
     co_return;

@@ -44,33 +44,45 @@ OrderedJson ReportJson(uint32_t index, const Choice& choice, const FinishedEvent
 }  // namespace
 
 Generation::Generation(const ServedModel& model, GenerationPlan plan) : plan_(std::move(plan)) {
-  const GenerationParams& params = plan_.params;
-  for (uint32_t p = 0; p < plan_.prompts.size(); ++p) {
-    Request request;
-    request.prompt = plan_.prompts[p];
-    request.sampling = params.sampling;
-    request.max_tokens = params.max_tokens;
-    request.eos_ids = model.eos_ids;
-    request.stop_token_ids = params.stop_token_ids;
-    request.prompt_logprobs = plan_.echo || params.prompt_logprobs.has_value();
-    request.prompt_index = p;
-    request.cache_salt = params.cache_salt;
-    request.priority = params.priority;
-    request.tenant = plan_.tenant;
-    request.wake = plan_.wake;
-    if (params.prompt_logprobs) {
-      request.sampling.logprobs = std::max(request.sampling.logprobs, *params.prompt_logprobs);
-    }
-    for (RequestHandle& handle : model.engine->SubmitChoices(std::move(request), params.n)) {
-      const auto index = static_cast<uint32_t>(choices_.size());
-      choices_.push_back({std::move(handle),
-                          Choice(*model.tokenizer, OptionsOf(plan_.choice, index)),
-                          p,
-                          {},
-                          std::nullopt});
-    }
-  }
+  for (uint32_t p = 0; p < plan_.prompts.size(); ++p) Submit(model, p);
   open_ = choices_.size();
+  const GenerationParams& params = plan_.params;
+  if (open_ < plan_.prompts.size() * params.n) {
+    degraded_.push_back(fmt::format("n={}", open_ / plan_.prompts.size()));
+  }
+  const uint32_t max_tokens = choices_.front().handle.max_tokens();
+  if (params.max_tokens && max_tokens < *params.max_tokens) {
+    degraded_.push_back(fmt::format("max_tokens={}", max_tokens));
+  }
+}
+
+void Generation::Submit(const ServedModel& model, uint32_t prompt) {
+  const GenerationParams& params = plan_.params;
+  Request request;
+  request.prompt = plan_.prompts[prompt];
+  request.sampling = params.sampling;
+  request.max_tokens = params.max_tokens;
+  request.eos_ids = model.eos_ids;
+  request.stop_token_ids = params.stop_token_ids;
+  request.prompt_logprobs = plan_.echo || params.prompt_logprobs.has_value();
+  request.prompt_index = prompt;
+  request.cache_salt = params.cache_salt;
+  request.priority = params.priority;
+  request.tenant = plan_.tenant;
+  request.wake = plan_.wake;
+  if (params.prompt_logprobs) {
+    request.sampling.logprobs = std::max(request.sampling.logprobs, *params.prompt_logprobs);
+  }
+  const auto first = static_cast<uint32_t>(choices_.size());
+  for (RequestHandle& handle : model.engine->SubmitChoices(std::move(request), params.n)) {
+    const auto index = static_cast<uint32_t>(choices_.size());
+    choices_.push_back({std::move(handle),
+                        Choice(*model.tokenizer, OptionsOf(plan_.choice, index)),
+                        prompt,
+                        first,
+                        {},
+                        std::nullopt});
+  }
 }
 
 std::vector<Generation::Update> Generation::Poll() {
@@ -117,8 +129,8 @@ UsageTotals Generation::usage() const {
     usage.completion_tokens += running.choice.n_tokens();
     usage.reasoning_tokens += running.choice.reasoning_tokens();
     // The first choice of a prompt tells what was cached before; the others share its pages.
-    const bool first = i % plan_.params.n == 0;
-    if (first && running.finished) usage.cached_tokens += running.finished->usage.cached_tokens;
+    if (running.first == i && running.finished)
+      usage.cached_tokens += running.finished->usage.cached_tokens;
   }
   return usage;
 }
@@ -129,7 +141,7 @@ const std::vector<int32_t>& Generation::prompt(uint32_t choice) const {
 
 const std::vector<TokenLogprobs>& Generation::prompt_logprobs(uint32_t choice) const {
   // Computed for the first choice of each prompt alone when the others share its pages.
-  return choices_[choice - choice % plan_.params.n].prompt_logprobs;
+  return choices_[choices_[choice].first].prompt_logprobs;
 }
 
 uint64_t Generation::seed() const {

@@ -22,7 +22,7 @@ struct GenerationPlan {
   std::function<void()> wake;  // see Request::wake
 };
 
-// Choice prompt * n + i is the i-th of its prompt. Destroying it cancels what still runs.
+// Choices come in the order of their prompts. Destroying it cancels what still runs.
 // For one thread at a time; the model must outlive it.
 class Generation {
  public:
@@ -51,6 +51,8 @@ class Generation {
   // Of tokens 1, 2, ... of the choice's prompt.
   const std::vector<TokenLogprobs>& prompt_logprobs(uint32_t choice) const;
   uint64_t seed() const;  // in force, given or drawn
+  // What overload took from the request: "n=1", "max_tokens=64".
+  const std::vector<std::string>& degraded() const { return degraded_; }
   // Times and decisions of each choice that has ended.
   OrderedJson Reports() const;
 
@@ -59,14 +61,17 @@ class Generation {
     RequestHandle handle;
     Choice choice;
     uint32_t prompt = 0;
+    uint32_t first = 0;  // choice of the same prompt, the one that computes it
     std::vector<TokenLogprobs> prompt_logprobs;
     std::optional<FinishedEvent> finished;
   };
+  void Submit(const ServedModel& model, uint32_t prompt);
   void Take(Running& running, RequestEvent event, Update& update);
 
   GenerationPlan plan_;
   std::vector<Running> choices_;
   size_t open_ = 0;
+  std::vector<std::string> degraded_;
   std::optional<Error> failure_;
 };
 

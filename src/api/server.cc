@@ -23,6 +23,10 @@ std::string_view RejectionCause(const ApiError& error) {
 
 Reply ErrorReply(const ApiError& error) {
   Reply reply = JsonReply(error.status(), ErrorBody(error));
+  if (error.status() == 401) {
+    reply.headers.Add("WWW-Authenticate", "Bearer");
+    reply.headers.Add("WWW-Authenticate", "Basic realm=\"hadal\"");  // browsers ask for a password
+  }
   if (error.retry_after) reply.headers.Add("Retry-After", std::to_string(*error.retry_after));
   return reply;
 }

@@ -25,14 +25,42 @@ bool EqualInConstantTime(std::string_view presented, std::string_view key) {
   return difference == 0;
 }
 
-std::string_view PresentedKey(const Headers& headers) {
+// What follows "Scheme " in an Authorization header.
+std::optional<std::string_view> Credentials(std::string_view header, std::string_view scheme) {
+  if (!EqualsIgnoringCase(header.substr(0, scheme.size()), scheme)) return std::nullopt;
+  return Trim(header.substr(scheme.size()));
+}
+
+// Empty for what is not base64.
+std::string DecodeBase64(std::string_view text) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  uint32_t bits = 0;
+  int n_bits = 0;
+  for (const char c : text.substr(0, text.find('='))) {
+    const size_t digit = kDigits.find(c);
+    if (digit == std::string_view::npos) return {};
+    bits = bits << 6 | static_cast<uint32_t>(digit);
+    n_bits += 6;
+    if (n_bits < 8) continue;
+    n_bits -= 8;
+    bytes.push_back(static_cast<char>(bits >> n_bits & 0xFF));
+  }
+  return bytes;
+}
+
+std::string PresentedKey(const Headers& headers) {
   if (const auto authorization = headers.Find("authorization")) {
-    constexpr std::string_view kScheme = "Bearer ";
-    if (EqualsIgnoringCase(authorization->substr(0, kScheme.size()), kScheme)) {
-      return Trim(authorization->substr(kScheme.size()));
+    if (const auto key = Credentials(*authorization, "Bearer ")) return std::string(*key);
+    // A browser asks its user for a name and a password: the password is the key.
+    if (const auto pair = Credentials(*authorization, "Basic ")) {
+      const std::string decoded = DecodeBase64(*pair);
+      const size_t colon = decoded.find(':');
+      return colon == std::string::npos ? std::string() : decoded.substr(colon + 1);
     }
   }
-  return headers.Find("x-api-key").value_or(std::string_view{});
+  return std::string(headers.Find("x-api-key").value_or(std::string_view{}));
 }
 
 }  // namespace
@@ -65,7 +93,7 @@ std::vector<std::string> ApiKeys::ReadFile(const std::filesystem::path& path) {
 }
 
 std::optional<size_t> ApiKeys::Find(const Headers& headers) const {
-  const std::string_view presented = PresentedKey(headers);
+  const std::string presented = PresentedKey(headers);
   std::optional<size_t> found;
   for (size_t i = 0; i < keys_.size(); ++i) {
     if (EqualInConstantTime(presented, keys_[i])) found = i;

@@ -27,8 +27,9 @@ class ApiKeys {
   bool empty() const { return keys_.empty(); }
   size_t size() const { return keys_.size(); }
 
-  // Index of the key in "Authorization: Bearer KEY" or "x-api-key: KEY". Compares with every key,
-  // in a time that depends on none of them.
+  // Index of the key in "Authorization: Bearer KEY", "x-api-key: KEY", or a browser's
+  // "Authorization: Basic" with any name and the key as the password. Compares with every key, in a
+  // time that depends on none of them.
   std::optional<size_t> Find(const Headers& headers) const;
 
  private:

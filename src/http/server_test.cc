@@ -241,6 +241,9 @@ TEST_F(HttpServerTest, GuardsRoutesWithKeys) {
   EXPECT_EQ(client.Get("/models/a").status, 401);
   EXPECT_EQ(client.Get("/models/a", "Authorization: Bearer first-kez\r\n").status, 401);
   EXPECT_EQ(client.Get("/models/a", "Authorization: Bearer \r\n").status, 401);
+  EXPECT_EQ(client.Get("/models/a", "Authorization: Basic eDpmaXJzdC1rZXk=\r\n").status, 200);
+  EXPECT_EQ(client.Get("/models/a", "Authorization: Basic eDpmaXJzdC1rZXo=\r\n").status, 401);
+  EXPECT_EQ(client.Get("/models/a", "Authorization: Basic !!!!\r\n").status, 401);
   EXPECT_EQ(client.Get("/nothing").status, 401);
   EXPECT_EQ(client.Get("/models/a", "Authorization: bearer first-key\r\n").status, 200);
   EXPECT_EQ(client.Get("/models/a", "X-API-Key: second-key\r\n").status, 200);
