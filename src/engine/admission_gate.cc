@@ -37,9 +37,11 @@ void AdmissionGate::Taken(uint32_t n) {
   const std::lock_guard lock(mutex_);
   HADAL_CHECK(n <= pending_);
   pending_ -= n;
-  n_waiting_ += n;  // until the next Update says more
-  forecast_.wait += (n - std::min(n, forecast_.free_places)) * forecast_.service;
-  forecast_.free_places -= std::min(n, forecast_.free_places);
+  // Until the next Update says more, those with a free place begin and the others wait.
+  const uint32_t begin = std::min(n, forecast_.free_places);
+  forecast_.free_places -= begin;
+  n_waiting_ += n - begin;
+  forecast_.wait += (n - begin) * forecast_.service;
 }
 
 void AdmissionGate::Update(const Scheduler::Forecast& forecast, uint64_t n_waiting, TimePoint now) {

@@ -70,6 +70,7 @@ class EngineTest : public testing::Test {
     engine_ = std::make_unique<Engine>(options, kv_, executor_);
   }
   void TearDown() override {
+    executor_.hold = false;
     if (!engine_) return;
     // Abandoned requests are gone within a step.
     for (int i = 0; i < 2000 && engine_->stats().kv.used_pages > 0; ++i) {
