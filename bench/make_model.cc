@@ -27,6 +27,7 @@ struct Options {
   std::string embed_type;
   uint64_t seed = 1;
   unsigned threads = 0;
+  bool header_only = false;
   std::map<std::string, uint32_t> dims;  // overrides, by option name
 };
 
@@ -331,6 +332,12 @@ void Run(const Options& options) {
   SetTokenizer(shape, writer);
   const std::vector<Tensor> tensors = PlanTensors(shape, type, embed_type);
   for (const Tensor& tensor : tensors) writer.AddTensor(tensor.name, tensor.type, tensor.shape);
+  if (options.header_only) {
+    writer.FinishHeader();
+    fmt::print("{}: {} tensors without data, {} bytes\n", options.out, tensors.size(),
+               writer.bytes_written());
+    return;
+  }
   const unsigned n_threads =
       options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
   for (const Tensor& tensor : tensors) WriteTensor(tensor, options.seed, n_threads, writer);
@@ -356,6 +363,8 @@ int main(int argc, char** argv) {
                  "type of embedding and output (default --type)");
   app.add_option("--seed", options.seed, "default 1");
   app.add_option("--threads", options.threads, "default: all; the bytes do not depend on it");
+  app.add_flag("--header-only", options.header_only,
+               "leave the weights out: enough for `hadal plan`");
   for (const char* dim : {"hidden", "layers", "heads", "kv-heads", "head-dim", "intermediate",
                           "vocab", "context", "experts", "experts-used", "moe-intermediate"}) {
     app.add_option_function<uint32_t>(

@@ -107,8 +107,8 @@ int Bench(const Arguments& arguments) {
   bench.chunk = static_cast<uint32_t>(options.Integer("chunk"));
   bench.integer_weights = HasIntegerWeights(checkpoint, options);
   bench.peaks = MeasurePeaks(ThreadCount(options), ChooseIsaLevel());
-  const std::unique_ptr<Session> session =
-      OpenSession(std::move(checkpoint), options, {.max_sequences = most_seqs, .context = context});
+  const std::unique_ptr<Session> session = OpenSession(
+      std::move(checkpoint), options, {.memory = {.max_sequences = most_seqs, .context = context}});
 
   if (csv) {
     fmt::print("kind,n,depth,seqs,tok_s,spread,gbs,gflops,percent_of_peak\n");

@@ -33,6 +33,7 @@ int Eval(const Arguments& arguments);
 int Quantize(const Arguments& arguments);
 int Bench(const Arguments& arguments);
 int Serve(const Arguments& arguments);
+int Plan(const Arguments& arguments);
 
 std::span<const Command> Commands();
 

@@ -148,6 +148,13 @@ std::span<const Command> Commands() {
        "  hadal serve folder/ --host 0.0.0.0 --port 8000 --api-key-file keys.txt\n"
        "  hadal serve --config hadal.yaml\n",
        Serve},
+      {"plan",
+       "Say what a model will take of memory, before anything is loaded",
+       {"MODEL"},
+       "  hadal plan model.gguf\n"
+       "  hadal plan folder/ --memory 16g --kv-dtype int8 --max-model-len 32k\n"
+       "  hadal plan model.gguf --max-num-seqs 64 --json\n",
+       Plan},
       {"inspect",
        "Say what a model file holds, and what is odd about it",
        {"MODEL"},

@@ -57,8 +57,8 @@ int Eval(const Arguments& arguments) {
 
   const std::unique_ptr<Session> session = OpenSession(
       std::move(checkpoint), options,
-      {.max_logit_rows = std::min(static_cast<uint32_t>(options.Integer("chunk")), 128u),
-       .context = measure.window});
+      {.memory = {.max_logit_rows = std::min(static_cast<uint32_t>(options.Integer("chunk")), 128u),
+                  .context = measure.window}});
   const std::unique_ptr<Engine> engine = session->StartEngine();
   const auto start = std::chrono::steady_clock::now();
   const PerplexityResult result = Measure(*engine, tokens, measure);

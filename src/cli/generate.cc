@@ -122,8 +122,9 @@ int Generate(const Arguments& arguments) {
   }
   request.eos_ids = checkpoint.spec().eos_ids;
 
-  const std::unique_ptr<Session> session = OpenSession(
-      std::move(checkpoint), options, {.context = request.prompt.size() + *request.max_tokens});
+  const std::unique_ptr<Session> session =
+      OpenSession(std::move(checkpoint), options,
+                  {.memory = {.context = request.prompt.size() + *request.max_tokens}});
   const std::unique_ptr<Engine> engine = session->StartEngine();
   const InterruptScope interrupt;
   const bool json = options.Flag("json");

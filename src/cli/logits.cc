@@ -164,9 +164,10 @@ int Logits(const Arguments& arguments) {
 
   CheckOutputs(checkpoint, options);
   OutputFile out(options.Text("out"));
-  const std::unique_ptr<Session> session = OpenSession(
-      std::move(checkpoint), options,
-      {.max_logit_rows = static_cast<uint32_t>(options.Integer("chunk")), .context = n_rows + 1});
+  const std::unique_ptr<Session> session =
+      OpenSession(std::move(checkpoint), options,
+                  {.memory = {.max_logit_rows = static_cast<uint32_t>(options.Integer("chunk")),
+                              .context = n_rows + 1}});
   uint64_t rows_done = 0;
   const auto write_logits = [&](const PlannedRun&, Tensor rows) {
     for (uint32_t r = 0; r < rows.rows; ++r, ++rows_done) {

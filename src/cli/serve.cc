@@ -1,4 +1,5 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <malloc.h>
 #include <xxhash.h>
 
 #include <atomic>
@@ -10,9 +11,11 @@
 #include "api/server.h"
 #include "base/error.h"
 #include "chat/prompt_tokens.h"
+#include "cli/memory_report.h"
 #include "cli/prompt.h"
 #include "cli/sampling.h"
 #include "cli/serve_log.h"
+#include "cli/serving_options.h"
 #include "cli/session.h"
 #include "cli/signals.h"
 #include "http/server.h"
@@ -104,42 +107,72 @@ void AddPage(Router& router) {
 
 // The engine and all it stands on; the engine's thread ends first.
 struct Loaded {
+  api::ServedModel model;  // its engine and tokenizer are still to be set
   Tokenizer tokenizer;
   std::unique_ptr<Session> session;
   std::unique_ptr<Engine> engine;
 };
 
-api::ServedModel Describe(const std::string& path, const Loaded& loaded,
+// All but the engine and the tokenizer's place.
+api::ServedModel Describe(const std::string& path, const Checkpoint& checkpoint,
+                          const Vocabulary& vocabulary, const Tokenizer& tokenizer,
                           const OptionValues& options) {
-  const Checkpoint& checkpoint = loaded.session->checkpoint;
-  const Vocabulary& vocabulary = checkpoint.vocabulary();
   const ModelSpec& spec = checkpoint.spec();
-  std::map<std::string, std::string> special = SpecialTokens(vocabulary, loaded.tokenizer);
+  std::map<std::string, std::string> special = SpecialTokens(vocabulary, tokenizer);
   std::optional<ChatTemplate> chat_template = FindTemplate(vocabulary, options);
   const HistoryStyle history =
       chat_template ? ProbeHistoryStyle(*chat_template, special) : HistoryStyle();
-  return {.engine = loaded.engine.get(),
-          .tokenizer = &loaded.tokenizer,
-          .names = ChooseNames(path, options),
+  return {.names = ChooseNames(path, options),
           .chat_template = std::move(chat_template),
           .special_tokens = std::move(special),
           .history = history,
           .tool_format = ChooseToolFormat(vocabulary, options),
-          .params = {spec.vocab, spec.sampling, DryBreakers(loaded.tokenizer)},
+          .params = {spec.vocab, spec.sampling, DryBreakers(tokenizer)},
           .eos_ids = spec.eos_ids,
-          .fim = api::FindFimTokens(loaded.tokenizer),
+          .fim = api::FindFimTokens(tokenizer),
           .created = std::time(nullptr),
           .system_fingerprint = Fingerprint(checkpoint, options)};
 }
 
-Loaded Load(const std::string& path, const OptionValues& options,
+// What the memory plan has made of the options.
+void Say(const Session& session, const MemoryBytes& reserved, ServeLog& log) {
+  const FittedMemory& memory = session.memory;
+  const uint64_t context = memory.choice.limits.max_context;
+  log.Info(fmt::format("memory: {}", DescribeMemory(memory.bytes)));
+  log.Debug(fmt::format("memory taken: {}", DescribeMemory(reserved)));
+  log.Info(
+      fmt::format("KV pool: {} pages; room for {} texts of {} tokens at once, {} sequences run",
+                  fmt::join(memory.pages, " + "), memory.Sequences(context), context,
+                  memory.choice.limits.max_sequences));
+  if (memory.wanted_context > context) {
+    log.Warn(fmt::format(
+        "the model's context of {} tokens does not fit; --max-model-len is {}, the most that does",
+        memory.wanted_context, context));
+  }
+}
+
+Loaded Load(const std::string& path, const OptionValues& options, Metrics& metrics, ServeLog& log,
             const std::function<void(double)>& progress) {
+  std::string problem;
+  std::unique_ptr<SwapSpace> swap = OpenSwapSpace(options, problem);
+  if (!problem.empty()) log.Warn(problem);
   Checkpoint checkpoint = Checkpoint::Open(path);
-  Tokenizer tokenizer = Tokenizer::Create(checkpoint.vocabulary());
+  std::optional<Vocabulary> vocabulary = checkpoint.TakeVocabulary();
+  Tokenizer tokenizer = Tokenizer::Create(*vocabulary);
+  api::ServedModel model = Describe(path, checkpoint, *vocabulary, tokenizer, options);
+  // The vocabulary's text, and what parsing it took, are several times the tokenizer's size.
+  vocabulary.reset();
+  malloc_trim(0);
   std::unique_ptr<Session> session =
-      OpenSession(std::move(checkpoint), options, {.max_sequences = 32, .progress = progress});
-  std::unique_ptr<Engine> engine = session->StartEngine();
-  return {std::move(tokenizer), std::move(session), std::move(engine)};
+      OpenSession(std::move(checkpoint), options,
+                  {.memory = ServingNeeds(options, tokenizer.bytes()),
+                   .swap = std::move(swap),
+                   .progress = progress});
+  const MemoryBytes reserved = ReservedMemory(*session, tokenizer.bytes());
+  ReportMemory(session->memory.bytes, reserved, metrics);
+  Say(*session, reserved, log);
+  std::unique_ptr<Engine> engine = session->StartEngine(ServingOptions(options, &metrics));
+  return {std::move(model), std::move(tokenizer), std::move(session), std::move(engine)};
 }
 
 void Run(const Arguments& arguments, ServeLog& log) {
@@ -168,11 +201,13 @@ void Run(const Arguments& arguments, ServeLog& log) {
   running.store(&server);
   log.Info(fmt::format("listening on http://{}:{}", options.Text("host"), server.port()));
 
-  loaded = Load(path, options, [&](double progress) {
+  loaded = Load(path, options, metrics, log, [&](double progress) {
     api.SetProgress(progress);
     if (signals.count() > 0) Fail(ErrorKind::kCancelled, "stopped while loading");
   });
-  api.SetModel(Describe(path, *loaded, options));
+  loaded->model.engine = loaded->engine.get();
+  loaded->model.tokenizer = &loaded->tokenizer;
+  api.SetModel(std::move(loaded->model));
   log.Info(fmt::format("{} is ready: context of {} tokens, {}", path, loaded->engine->capacity(),
                        loaded->session->backend->Describe()));
   signals.Wait();

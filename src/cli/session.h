@@ -8,8 +8,10 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/memory_options.h"
 #include "engine/engine.h"
 #include "formats/checkpoint.h"
+#include "kv/swap_space.h"
 #include "model/model.h"
 #include "runner/runner.h"
 #include "tokenizer/tokenizer.h"
@@ -18,11 +20,9 @@ namespace hadal::cli {
 
 // What a command wants beyond its options.
 struct SessionNeeds {
-  uint32_t max_sequences = 1;
-  // Rows of logits in one step; 0: one per sequence.
-  uint32_t max_logit_rows = 0;
-  // Tokens of context, unless the user gives --ctx; 0: as many as fit, up to the model's own.
-  uint64_t context = 0;
+  MemoryNeeds memory;
+  // Where preempted sequences go; null: nowhere.
+  std::unique_ptr<SwapSpace> swap;
   // Called with the part that is loaded, from 0 to 1; what it throws ends loading.
   std::function<void(double)> progress;
 };
@@ -32,23 +32,29 @@ struct Session {
   Checkpoint checkpoint;
   std::unique_ptr<Backend> backend;
   Model model;
-  StepLimits limits;
+  FittedMemory memory;  // as planned before loading
   KvCache kv;
   std::unique_ptr<KvManager> pages;
+  std::unique_ptr<SwapSpace> swap;
   std::unique_ptr<Runner> runner;
 
   const ModelSpec& spec() const { return checkpoint.spec(); }
-  // Starts the engine thread over runner and pages, which belong to it from then on.
-  std::unique_ptr<Engine> StartEngine();
+  const StepLimits& limits() const { return memory.choice.limits; }
+  // Starts the engine thread over runner and pages, which belong to it from then on. The step's
+  // limits and the vocabulary in `options` are set here.
+  std::unique_ptr<Engine> StartEngine(EngineOptions options = {});
 };
 
 // --threads, or the CPUs at hand.
 int ThreadCount(const OptionValues& options);
 
+// --backend with --threads.
+std::unique_ptr<Backend> MakeBackend(const OptionValues& options);
+
 // Plans and loads. Shows a progress line on stderr when loading takes more than three seconds.
 // Throws Error; kCancelled on Ctrl-C.
 std::unique_ptr<Session> OpenSession(Checkpoint checkpoint, const OptionValues& options,
-                                     const SessionNeeds& needs);
+                                     SessionNeeds needs);
 
 // Ctrl-C while one of these lives sets a flag instead of ending the program.
 class InterruptScope {

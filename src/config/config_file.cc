@@ -49,7 +49,7 @@ void Apply(const std::filesystem::path& path, const YAML::Node& name, const YAML
   if (option == nullptr || key == "config") {
     Refuse(path, name.Mark(), "there is no option '" + name.Scalar() + "'");
   }
-  if (values.Given(key)) return;
+  if (values.Given(OptionKey(*option))) return;
   if (option->type == OptionType::kFlag) {
     bool set = false;
     if (!value.IsScalar() || !YAML::convert<bool>::decode(value, set)) {

@@ -38,6 +38,14 @@ void CheckChoice(const OptionSpec& option, std::string_view value) {
   }
 }
 
+// By any of its long names.
+bool HasName(const OptionSpec& option, std::string_view key) {
+  const auto names = Split(option.names, ",");
+  return std::any_of(names.begin(), names.end(), [key](std::string_view name) {
+    return name.starts_with("--") && name.substr(2) == key;
+  });
+}
+
 std::string DashedName(const OptionSpec& option) {
   return "--" + std::string(OptionKey(option));
 }
@@ -71,7 +79,7 @@ void OptionValues::Set(const OptionSpec& option, std::vector<std::string> values
 
 const OptionSpec* OptionValues::FindOption(std::string_view key) const {
   for (const OptionSpec& option : OptionTable()) {
-    if (OptionKey(option) == key && TakesOption(option, command_)) return &option;
+    if (HasName(option, key) && TakesOption(option, command_)) return &option;
   }
   return nullptr;
 }

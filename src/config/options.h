@@ -46,7 +46,7 @@ class OptionValues {
   // Throws Error(kUsage) naming the option and what it accepts.
   void Set(const OptionSpec& option, std::vector<std::string> values);
 
-  // The option of this command with that key; null when there is none.
+  // The option of this command with that key or another of its long names; null when there is none.
   const OptionSpec* FindOption(std::string_view key) const;
 
   bool Given(std::string_view key) const { return values_.count(std::string(key)) != 0; }

@@ -65,6 +65,8 @@ void EngineMetrics::Update(const EngineStats& stats, const SchedulerTotals& tota
   set(Gauge::kKvCachedPages, kv.cached_pages);
   set(Gauge::kKvFragmentation, kv.fragmentation());
   set(Gauge::kSwapUsedBytes, stats.swap_used_bytes);
+  metrics_->Set(Gauge::kUsedBytes, static_cast<double>(kv.used_bytes), {"kv"});
+  metrics_->Set(Gauge::kUsedBytes, static_cast<double>(stats.swap_used_bytes), {"swap"});
   set(Gauge::kDegradationLevel, gate.degradation);
   metrics_->SetState(Gauge::kBreakerState, Name(gate.breaker));
 

@@ -1,6 +1,7 @@
 #include "formats/checkpoint.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "formats/gguf.h"
@@ -80,21 +81,31 @@ Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
 
 Checkpoint Checkpoint::Open(const std::filesystem::path& path) {
+  return Checkpoint(OpenAny(path, false));
+}
+
+Checkpoint Checkpoint::OpenForPlanning(const std::filesystem::path& path) {
+  return Checkpoint(OpenAny(path, true));
+}
+
+std::unique_ptr<Checkpoint::Impl> Checkpoint::OpenAny(const std::filesystem::path& path,
+                                                      bool for_planning) {
+  const MissingData missing = for_planning ? MissingData::kAllow : MissingData::kRefuse;
   std::filesystem::path model = path;
   auto impl = std::make_unique<Impl>();
   switch (Classify(model)) {
     case PathKind::kFolder:
-      OpenHfModel(model, *impl);
+      OpenHfModel(model, missing, *impl);
       break;
     case PathKind::kGguf:
-      OpenGgufModel(model, *impl);
+      OpenGgufModel(model, missing, *impl);
       break;
     case PathKind::kTokenizerFolder:
       Fail(ErrorKind::kNotFound,
            "{}: the folder holds a tokenizer, but no config.json with model.safetensors",
            path.string());
   }
-  return Checkpoint(std::move(impl));
+  return impl;
 }
 
 Vocabulary Checkpoint::OpenVocabulary(const std::filesystem::path& path) {
@@ -114,11 +125,17 @@ const ModelSpec& Checkpoint::spec() const {
 const Vocabulary& Checkpoint::vocabulary() const {
   return impl_->vocabulary;
 }
+Vocabulary Checkpoint::TakeVocabulary() {
+  return std::exchange(impl_->vocabulary, {});
+}
 const std::vector<Checkpoint::Entry>& Checkpoint::tensors() const {
   return impl_->tensors;
 }
 const std::string& Checkpoint::format() const {
   return impl_->format;
+}
+const std::string& Checkpoint::missing() const {
+  return impl_->missing;
 }
 uint64_t Checkpoint::file_bytes() const {
   return impl_->file_bytes;

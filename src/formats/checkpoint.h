@@ -35,6 +35,11 @@ class Checkpoint {
   // naming file, field and remedy.
   static Checkpoint Open(const std::filesystem::path& path);
 
+  // The same for who only counts bytes and reads no weights: files may be cut short (a header that
+  // was fetched alone) or missing behind a config.json. What is not there is said by missing(); the
+  // views of its tensors have no data.
+  static Checkpoint OpenForPlanning(const std::filesystem::path& path);
+
   // Opens only what the tokenizer needs; also works on a folder without config or weights.
   static Vocabulary OpenVocabulary(const std::filesystem::path& path);
 
@@ -44,6 +49,9 @@ class Checkpoint {
 
   const ModelSpec& spec() const;
   const Vocabulary& vocabulary() const;
+  // For who needs its strings, megabytes of them, only for a while: vocabulary() is empty
+  // afterwards.
+  Vocabulary TakeVocabulary();
 
   // All tensors, by canonical name, sorted. Views stay valid as long as the checkpoint.
   struct Entry {
@@ -62,11 +70,14 @@ class Checkpoint {
   // "GGUF v3" or "safetensors"; total bytes of all files; the files' paths.
   const std::string& format() const;
   uint64_t file_bytes() const;
+  // "part of the weights", or empty.
+  const std::string& missing() const;
   const std::vector<std::filesystem::path>& files() const;
 
  private:
   struct Impl;
   explicit Checkpoint(std::unique_ptr<Impl> impl);
+  static std::unique_ptr<Impl> OpenAny(const std::filesystem::path& path, bool for_planning);
   std::unique_ptr<Impl> impl_;
 };
 

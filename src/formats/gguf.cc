@@ -93,8 +93,8 @@ class Cursor {
 
 class Parser {
  public:
-  Parser(std::span<const std::byte> bytes, const std::string& source)
-      : bytes_(bytes), cursor_(bytes, source) {
+  Parser(std::span<const std::byte> bytes, const std::string& source, MissingData missing)
+      : bytes_(bytes), cursor_(bytes, source), missing_(missing) {
     out_.source = source;
   }
 
@@ -258,6 +258,10 @@ class Parser {
              out_.source, view.name, offsets_[i], out_.alignment);
       }
       const uint64_t found = available > offsets_[i] ? available - offsets_[i] : 0;
+      if (found < sizes_[i] && missing_ == MissingData::kAllow) {
+        out_.data_missing = true;
+        continue;
+      }
       if (found < sizes_[i]) {
         Fail(ErrorKind::kBadFile,
              "{}: the file is truncated: tensor '{}' needs {} bytes, {} are there (file size {}); "
@@ -286,6 +290,7 @@ class Parser {
   std::span<const std::byte> bytes_;
   GgufContents out_;
   Cursor cursor_;
+  const MissingData missing_;
   uint64_t n_tensors_ = 0;
   uint64_t n_metadata_ = 0;
   std::unordered_set<std::string> keys_;
@@ -361,8 +366,9 @@ const GgufValue* GgufContents::Find(std::string_view key) const {
   return nullptr;
 }
 
-GgufContents ParseGguf(std::span<const std::byte> bytes, const std::string& source) {
-  return Parser(bytes, source).Run();
+GgufContents ParseGguf(std::span<const std::byte> bytes, const std::string& source,
+                       MissingData missing) {
+  return Parser(bytes, source, missing).Run();
 }
 
 uint32_t ToGgufType(DType type) {

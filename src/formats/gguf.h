@@ -20,6 +20,12 @@ namespace hadal {
 // Tensors by the names that they have in their files.
 using TensorIndex = std::map<std::string, TensorView, std::less<>>;
 
+// What to do where a file ends before its tensors' bytes do.
+enum class MissingData : uint8_t {
+  kRefuse,
+  kAllow,  // for who reads no weights: such a tensor's view has no data
+};
+
 enum class GgufType : uint32_t {
   kU8 = 0,
   kI8 = 1,
@@ -57,12 +63,14 @@ struct GgufContents {
   std::vector<std::pair<std::string, GgufValue>> metadata;  // in file order
   std::vector<TensorView> tensors;                          // in file order
   uint64_t alignment = 32;
+  bool data_missing = false;  // of some tensor
 
   const GgufValue* Find(std::string_view key) const;  // null when absent
 };
 
 // `bytes` must outlive the result. Throws Error(kBadFile | kUnsupported) that begins with `source`.
-GgufContents ParseGguf(std::span<const std::byte> bytes, const std::string& source);
+GgufContents ParseGguf(std::span<const std::byte> bytes, const std::string& source,
+                       MissingData missing = MissingData::kRefuse);
 
 // GGUF's number for a type, and back. FromGgufType throws when we do not have the type.
 uint32_t ToGgufType(DType type);
@@ -75,9 +83,10 @@ struct GgufModel {
   TensorIndex tensors;
   std::string architecture;
   Json metadata;  // keys that begin with "ARCHITECTURE.", without that
+  bool data_missing = false;
 };
 
-GgufModel OpenGguf(const std::filesystem::path& path);
+GgufModel OpenGguf(const std::filesystem::path& path, MissingData missing = MissingData::kRefuse);
 
 // The fields tokenizer.*; only checks that their types are right.
 Vocabulary GgufVocabulary(const GgufContents& contents);

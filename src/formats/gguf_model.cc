@@ -54,7 +54,8 @@ void AddTensors(const GgufContents& contents, TensorIndex& index) {
   }
 }
 
-void AddParts(const std::filesystem::path& path, uint64_t count, GgufModel& model) {
+void AddParts(const std::filesystem::path& path, uint64_t count, MissingData missing,
+              GgufModel& model) {
   if (const uint64_t number = SplitField(model.first, "split.no", 0); number != 0) {
     Fail(ErrorKind::kUsage, "{}: part {} of {} of a model; name the first part, ...-00001-of-{:05}",
          path.string(), number + 1, count, count);
@@ -66,7 +67,8 @@ void AddParts(const std::filesystem::path& path, uint64_t count, GgufModel& mode
            count);
     }
     model.files.emplace_back(part);
-    const GgufContents contents = ParseGguf(model.files.back().bytes(), part.string());
+    const GgufContents contents = ParseGguf(model.files.back().bytes(), part.string(), missing);
+    model.data_missing = model.data_missing || contents.data_missing;
     if (SplitField(contents, "split.no", 0) != i ||
         SplitField(contents, "split.count", 0) != count) {
       Fail(ErrorKind::kBadFile, "{}: does not say that it is part {} of {}", part.string(), i + 1,
@@ -116,16 +118,17 @@ int32_t TokenId(const ConfigReader& reader, std::string_view field) {
 
 }  // namespace
 
-GgufModel OpenGguf(const std::filesystem::path& path) {
+GgufModel OpenGguf(const std::filesystem::path& path, MissingData missing) {
   GgufModel model;
   model.files.emplace_back(path);
-  model.first = ParseGguf(model.files[0].bytes(), path.string());
+  model.first = ParseGguf(model.files[0].bytes(), path.string(), missing);
+  model.data_missing = model.first.data_missing;
   AddTensors(model.first, model.tensors);
   const uint64_t count = SplitField(model.first, "split.count", 1);
   if (count > 99999) {
     Fail(ErrorKind::kBadFile, "{}: claims to be split into {} files", path.string(), count);
   }
-  if (count > 1) AddParts(path, count, model);
+  if (count > 1) AddParts(path, count, missing, model);
 
   const Json general = MetadataObject(model.first, "general.");
   model.architecture = ConfigReader(general, path.string(), "general.").Text("architecture");

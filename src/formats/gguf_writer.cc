@@ -211,6 +211,16 @@ void GgufWriter::Append(std::span<const std::byte> bytes) {
 void GgufWriter::Finish() {
   if (!header_written_) WriteHeader();
   HADAL_CHECK(current_ == tensors_.size());
+  Publish();
+}
+
+void GgufWriter::FinishHeader() {
+  HADAL_CHECK(!header_written_);
+  WriteHeader();
+  Publish();
+}
+
+void GgufWriter::Publish() {
   output_->Close();
   std::error_code error;
   std::filesystem::rename(partial_, path_, error);

@@ -45,6 +45,9 @@ class GgufWriter {
   // All tensors must be complete.
   void Finish();
 
+  // Instead of Append and Finish: a file that ends where the tensors' bytes would begin.
+  void FinishHeader();
+
   uint64_t bytes_written() const { return written_; }
 
  private:
@@ -58,6 +61,7 @@ class GgufWriter {
   void Key(std::string_view key, GgufType type);
   void WriteHeader();
   void PadTo(uint64_t alignment);
+  void Publish();
 
   std::filesystem::path path_;
   std::filesystem::path partial_;

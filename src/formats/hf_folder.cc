@@ -16,10 +16,11 @@ Json ReadJson(const std::filesystem::path& path) {
   return ParseJson(ReadTextFile(path, kMaxConfigBytes), path.string());
 }
 
-void AddFile(const std::filesystem::path& path, HfFolder& folder) {
+void AddFile(const std::filesystem::path& path, MissingData missing, HfFolder& folder) {
   folder.files.emplace_back(path);
-  for (TensorView& view : ParseSafetensors(folder.files.back().bytes(), path.string())) {
+  for (TensorView& view : ParseSafetensors(folder.files.back().bytes(), path.string(), missing)) {
     const std::string name = view.name;
+    folder.data_missing = folder.data_missing || view.data.empty();
     if (!folder.tensors.emplace(name, std::move(view)).second) {
       Fail(ErrorKind::kBadFile, "{}: tensor '{}' is in another file of the model too",
            path.string(), name);
@@ -38,7 +39,8 @@ std::string ShardName(const Json& value, const std::string& index) {
   return name;
 }
 
-void AddShards(const std::filesystem::path& index_path, HfFolder& folder) {
+// False when a shard is not there, and need not be.
+bool AddShards(const std::filesystem::path& index_path, MissingData missing, HfFolder& folder) {
   const std::string source = index_path.string();
   const Json index = ReadJson(index_path);
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
@@ -50,10 +52,11 @@ void AddShards(const std::filesystem::path& index_path, HfFolder& folder) {
   for (const std::string& shard : shards) {
     const std::filesystem::path path = folder.path / shard;
     if (!std::filesystem::exists(path)) {
+      if (missing == MissingData::kAllow) return false;
       Fail(ErrorKind::kNotFound, "{}: missing, though {} names it; fetch the file", path.string(),
            source);
     }
-    AddFile(path, folder);
+    AddFile(path, missing, folder);
   }
   for (const auto& [tensor, shard] : map->items()) {
     if (!folder.tensors.contains(tensor)) {
@@ -61,6 +64,7 @@ void AddShards(const std::filesystem::path& index_path, HfFolder& folder) {
            (folder.path / shard.get<std::string>()).string(), tensor, source);
     }
   }
+  return true;
 }
 
 // A string, or a list of named templates of which "default" counts.
@@ -83,7 +87,7 @@ std::string TemplateOf(const Json& config, const std::string& source) {
 
 }  // namespace
 
-HfFolder OpenHfFolder(const std::filesystem::path& path) {
+HfFolder OpenHfFolder(const std::filesystem::path& path, MissingData missing) {
   HfFolder folder;
   folder.path = path;
   folder.config = ReadJson(path / "config.json");
@@ -93,14 +97,21 @@ HfFolder OpenHfFolder(const std::filesystem::path& path) {
 
   const std::filesystem::path single = path / "model.safetensors";
   const std::filesystem::path index = path / "model.safetensors.index.json";
+  bool found = true;
   if (std::filesystem::exists(single)) {
-    AddFile(single, folder);
+    AddFile(single, missing, folder);
   } else if (std::filesystem::exists(index)) {
-    AddShards(index, folder);
+    found = AddShards(index, missing, folder);
+  } else if (missing == MissingData::kAllow) {
+    found = false;
   } else {
     Fail(ErrorKind::kNotFound,
          "{}: has a config.json, but neither model.safetensors nor model.safetensors.index.json",
          path.string());
+  }
+  if (!found) {
+    folder.tensors.clear();
+    folder.data_missing = true;
   }
   return folder;
 }

@@ -18,6 +18,7 @@ struct HfFolder {
   Json generation_config;  // an empty object when the file is absent
   std::vector<MappedFile> files;
   TensorIndex tensors;  // as in the files, before quantization parts are joined
+  bool data_missing = false;
 
   std::string config_source() const { return (path / "config.json").string(); }
   std::string generation_source() const { return (path / "generation_config.json").string(); }
@@ -25,7 +26,9 @@ struct HfFolder {
 
 // Reads config.json and maps model.safetensors, or all files that model.safetensors.index.json
 // names. Throws Error naming the file that is missing or wrong.
-HfFolder OpenHfFolder(const std::filesystem::path& path);
+// With kAllow, files of tensors may be cut short or missing; in the latter case `tensors` is empty.
+HfFolder OpenHfFolder(const std::filesystem::path& path,
+                      MissingData missing = MissingData::kRefuse);
 
 // Texts of tokenizer.json, tokenizer_config.json and the chat template. `required`: throws when
 // there is no tokenizer.json.

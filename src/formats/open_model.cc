@@ -79,6 +79,41 @@ void ReadGeneration(const ConfigReader& config, const ConfigReader& generation, 
   }
 }
 
+DType TypeOfConfig(const ConfigReader& config) {
+  const auto name = config.OptionalText("torch_dtype");
+  const std::string type = name ? *name : config.OptionalText("dtype").value_or("bfloat16");
+  if (type == "bfloat16") return DType::kBF16;
+  if (type == "float16") return DType::kF16;
+  if (type == "float32") return DType::kF32;
+  config.Unsupported("torch_dtype", "is '{}'; without the weights, their type cannot be told",
+                     type);
+}
+
+// The tensors that such a model must hold, without data and of the type the configuration states.
+std::vector<Checkpoint::Entry> TensorsOfConfig(const ModelDescription& model,
+                                               const ConfigReader& config) {
+  const DType type = TypeOfConfig(config);
+  const auto quantization = config.OptionalObject("quantization_config");
+  if (quantization) quantization->Expect("quant_method", "fp8", "fetch the weights' headers too");
+  std::vector<Checkpoint::Entry> entries;
+  VisitTensors(model, [&](const PlannedTensor& planned) {
+    if (planned.optional) return;
+    TensorView view;
+    view.name = planned.Name();
+    view.shape = planned.shape;
+    view.dtype = type;
+    const bool outer = planned.canonical == "embed" || planned.canonical == "head";
+    if (quantization && planned.matrix && !outer) {
+      view.dtype = DType::kF8E4M3;
+      view.scale_block = 128;
+    }
+    entries.push_back({view.name, std::move(view)});
+  });
+  std::sort(entries.begin(), entries.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  return entries;
+}
+
 // eos, and the tokens that end a turn or a message where the file names them.
 std::vector<int32_t> GgufEosIds(const GgufContents& contents, int32_t eos) {
   std::vector<int32_t> ids;
@@ -105,8 +140,8 @@ void OpenedModel::SetFiles(std::vector<MappedFile> mapped) {
   }
 }
 
-void OpenHfModel(const std::filesystem::path& path, OpenedModel& out) {
-  HfFolder folder = OpenHfFolder(path);
+void OpenHfModel(const std::filesystem::path& path, MissingData missing, OpenedModel& out) {
+  HfFolder folder = OpenHfFolder(path, missing);
   const std::string source = folder.config_source();
   const ConfigReader config(folder.config, source);
   const Architecture& architecture = FindHfArchitecture(config.Text("model_type"), source);
@@ -122,16 +157,22 @@ void OpenHfModel(const std::filesystem::path& path, OpenedModel& out) {
     return name.ends_with("rotary_emb.inv_freq") || IsMtp(model, name, "model.layers.") ||
            (spec.tied_embeddings && name == "lm_head.weight");
   };
-  out.tensors = ToEntries(ResolveTensors(model, folder.tensors, architecture.hf_names,
-                                         CommonHfNames(), path.string(), ignorable));
+  if (folder.tensors.empty()) {
+    out.tensors = TensorsOfConfig(model, config);
+    out.missing = "the weights; what they are is taken from config.json alone";
+  } else {
+    out.tensors = ToEntries(ResolveTensors(model, folder.tensors, architecture.hf_names,
+                                           CommonHfNames(), path.string(), ignorable));
+    if (folder.data_missing) out.missing = "part of the weights";
+  }
   out.vocabulary = HfVocabulary(path, false);
   out.spec = std::move(spec);
   out.format = "safetensors";
   out.SetFiles(std::move(folder.files));
 }
 
-void OpenGgufModel(const std::filesystem::path& path, OpenedModel& out) {
-  GgufModel file = OpenGguf(path);
+void OpenGgufModel(const std::filesystem::path& path, MissingData missing, OpenedModel& out) {
+  GgufModel file = OpenGguf(path, missing);
   const std::string source = path.string();
   const Architecture& architecture = FindGgufArchitecture(file.architecture, source);
   const ConfigReader metadata(file.metadata, source, file.architecture + ".");
@@ -160,6 +201,7 @@ void OpenGgufModel(const std::filesystem::path& path, OpenedModel& out) {
   out.tensors = ToEntries(ResolveTensors(model, file.tensors, {}, GgufNames(), source, ignorable));
   out.spec = std::move(spec);
   out.format = fmt::format("GGUF v{}", file.first.version);
+  if (file.data_missing) out.missing = "part of the weights";
   out.SetFiles(std::move(file.files));
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/mapped_file.h"
 #include "formats/checkpoint.h"
+#include "formats/gguf.h"
 
 namespace hadal {
 
@@ -18,12 +19,13 @@ struct OpenedModel {
   std::string format;
   uint64_t file_bytes = 0;
   std::vector<std::filesystem::path> paths;
+  std::string missing;  // see Checkpoint::missing
 
   void SetFiles(std::vector<MappedFile> mapped);
 };
 
 // Fill an empty `out`; throw Error as Checkpoint::Open does.
-void OpenHfModel(const std::filesystem::path& folder, OpenedModel& out);
-void OpenGgufModel(const std::filesystem::path& file, OpenedModel& out);
+void OpenHfModel(const std::filesystem::path& folder, MissingData missing, OpenedModel& out);
+void OpenGgufModel(const std::filesystem::path& file, MissingData missing, OpenedModel& out);
 
 }  // namespace hadal

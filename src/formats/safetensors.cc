@@ -108,7 +108,7 @@ Placed ReadEntry(const std::string& name, const Json& entry, const std::string& 
 }  // namespace
 
 std::vector<TensorView> ParseSafetensors(std::span<const std::byte> bytes,
-                                         const std::string& source) {
+                                         const std::string& source, MissingData missing) {
   const std::string_view header = Header(bytes, source);
   const Json directory = ParseJson(header, source + ": header");
   if (!directory.is_object()) Fail(ErrorKind::kBadFile, "{}: header is not an object", source);
@@ -127,17 +127,18 @@ std::vector<TensorView> ParseSafetensors(std::span<const std::byte> bytes,
       Fail(ErrorKind::kBadFile, "{}: tensor '{}' begins at {}, but the one before it ends at {}",
            source, entry.view.name, entry.begin, next);
     }
-    if (entry.end > data.size()) {
+    const bool there = entry.end <= data.size();
+    if (!there && missing == MissingData::kRefuse) {
       Fail(ErrorKind::kBadFile,
            "{}: the file is truncated: tensor '{}' needs {} bytes, {} are there; fetch it again",
            source, entry.view.name, entry.end - entry.begin,
            data.size() > entry.begin ? data.size() - entry.begin : 0);
     }
-    entry.view.data = data.subspan(entry.begin, entry.end - entry.begin);
+    if (there) entry.view.data = data.subspan(entry.begin, entry.end - entry.begin);
     next = entry.end;
     views.push_back(std::move(entry.view));
   }
-  if (next != data.size()) {
+  if (next < data.size() || (next > data.size() && missing == MissingData::kRefuse)) {
     Fail(ErrorKind::kBadFile, "{}: {} bytes after the last tensor", source, data.size() - next);
   }
   return views;

@@ -217,9 +217,11 @@ void KvManager::Close(PageTable& table) {
 
 KvUsage KvManager::usage() const {
   KvUsage usage;
-  for (const Group& group : groups_) {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Group& group = groups_[g];
     usage.pages += group.pool.n_pages();
     usage.used_pages += group.pool.n_used();
+    usage.used_bytes += group.pool.n_used() * layout_.groups[g].page_bytes;
     usage.promised_pages += group.promised;
   }
   usage.allocated_slots = usage.used_pages * layout_.block_size;

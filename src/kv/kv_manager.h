@@ -84,6 +84,7 @@ struct SwappedTable {
 struct KvUsage {
   uint64_t pages = 0;            // of all groups
   uint64_t used_pages = 0;       // referenced by some sequence
+  uint64_t used_bytes = 0;       // of those pages
   uint64_t promised_pages = 0;   // free, but kept for sequences that are open
   uint64_t known_blocks = 0;     // in the prefix cache, in use or not
   uint64_t cached_pages = 0;     // free, but what they hold is known

@@ -68,6 +68,8 @@ TEST(KvManager, WindowedGroupReleasesWhatTheWindowHasPassed) {
   EXPECT_NE(table.pages(0)[0], kNoPage);
   EXPECT_EQ(kv.pool(0).n_used(), 3u);
   EXPECT_EQ(kv.pool(1).n_used(), 2u);
+  EXPECT_EQ(kv.usage().used_bytes,
+            3 * kv.layout().groups[0].page_bytes + 2 * kv.layout().groups[1].page_bytes);
   kv.Close(table);
   EXPECT_EQ(kv.usage().used_pages, 0u);
 }

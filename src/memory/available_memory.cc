@@ -107,4 +107,9 @@ AvailableMemory ReadAvailableMemory(const fs::path& root) {
   return available;
 }
 
+uint64_t AnonymousBytes(const fs::path& root) {
+  const std::optional<std::string> status = ReadWhole(root / "proc/self/status");
+  return status ? FindField(*status, "RssAnon:").value_or(0) * 1024 : 0;
+}
+
 }  // namespace hadal

@@ -18,4 +18,8 @@ struct AvailableMemory {
 // `root` stands in front of /proc and /sys. Throws Error(kIo) when /proc/meminfo cannot be read.
 AvailableMemory ReadAvailableMemory(const std::filesystem::path& root = "/");
 
+// Memory that this process has taken already and no file stands behind (RssAnon), in bytes; 0 when
+// the system does not say.
+uint64_t AnonymousBytes(const std::filesystem::path& root = "/");
+
 }  // namespace hadal

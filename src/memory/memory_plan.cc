@@ -4,88 +4,82 @@
 #include <limits>
 
 #include "base/check.h"
-#include "base/error.h"
+#include "kv/kv_manager.h"
 
 namespace hadal {
 namespace {
 
-uint64_t Blocks(const KvLayout& layout, uint64_t tokens) {
-  return tokens / layout.block_size + (tokens % layout.block_size != 0);
-}
+constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-uint64_t PageBytes(const KvLayout& layout) {
-  uint64_t bytes = 0;
-  for (const KvGroup& group : layout.groups) bytes += group.page_bytes;
-  return bytes;
-}
+// Measured: libraries' data, the allocator's own, templates, tables of characters. Code and whatever
+// else lies in files is the system's to keep or drop.
+constexpr uint64_t kProcessBytes = 2 * kMiB;
+// A thread's touched stack and its first piece of the allocator's memory.
+constexpr uint64_t kThreadBytes = kMiB / 8;
+// The sampler: scores, candidates, counts, a heap.
+constexpr uint64_t kSamplerBytesPerToken = 40;
+// A page: its place in the free list, in page tables and in the index of known blocks.
+constexpr uint64_t kBytesPerPage = 48;
+// A known block: its node, its tokens' and pages' arrays; and a running sequence's tokens, as ids
+// and as text.
+constexpr uint64_t kBytesPerBlock = 192;
+constexpr uint64_t kBytesPerSlot = 16;
 
 }  // namespace
 
-MemoryPlan PlanFixedMemory(const ModelSpec& spec, const StepLimits& limits, const Backend& backend,
-                           uint64_t model_weights, uint64_t model_activations) {
-  MemoryPlan plan;
-  plan.weights = model_weights;
-  plan.logits = uint64_t{limits.max_logit_rows} * spec.vocab * sizeof(float);
-  HADAL_CHECK(model_activations >= plan.logits);
-  plan.activations = model_activations - plan.logits;
-  plan.workspace = backend.WorkspaceBytes(spec, limits);
-  return plan;
+uint64_t KvBytes(const KvLayout& layout, std::span<const uint32_t> pages) {
+  HADAL_CHECK(pages.size() == layout.groups.size());
+  uint64_t bytes = 0;
+  for (size_t g = 0; g < pages.size(); ++g) bytes += layout.groups[g].page_bytes * pages[g];
+  return bytes;
 }
 
-uint64_t KvBytes(const KvLayout& layout, uint64_t pages) {
-  return pages * PageBytes(layout);
-}
-
-KvChoice ChooseKv(const KvLayout& layout, const MemoryPlan& plan, const AvailableMemory& available,
-                  const KvWish& wish) {
-  HADAL_CHECK(wish.max_sequences > 0 && PageBytes(layout) > 0);
-  if (wish.context == 0) Fail(ErrorKind::kUsage, "a context of 0 tokens holds nothing");
-  if (wish.context && wish.model_context > 0 && *wish.context > wish.model_context) {
-    Fail(ErrorKind::kUsage, "a context of {} tokens is beyond the {} that the model supports",
-         *wish.context, wish.model_context);
+uint64_t OverheadBytes(const MemoryModel& model, const MemoryChoice& choice, const KvLayout& layout,
+                       std::span<const uint32_t> pages) {
+  const StepLimits& limits = choice.limits;
+  uint64_t n_pages = 0, n_blocks = 0;
+  for (const uint32_t n : pages) {
+    n_pages += n;
+    n_blocks = std::max<uint64_t>(n_blocks, n);
   }
-  const uint64_t usable = available.bytes - available.bytes / 20;
-  const uint64_t left = usable > plan.fixed() ? usable - plan.fixed() : 0;
-  // Every sequence gets whole pages of its own.
-  const uint64_t sequence_page_bytes = PageBytes(layout) * wish.max_sequences;
-  constexpr uint64_t kMaxPages = std::numeric_limits<uint32_t>::max() / 4;
-  const uint64_t fitting =
-      std::min(left / sequence_page_bytes, kMaxPages / wish.max_sequences) * layout.block_size;
-  if (fitting == 0) {
-    Fail(ErrorKind::kResource,
-         "not enough memory: weights and buffers need {} and one page of KV {}, but {} leaves {}; "
-         "a smaller model, --weights q4 or fewer sequences need less",
-         FormatBytes(plan.fixed()), FormatBytes(sequence_page_bytes), available.limited_by,
-         FormatBytes(usable));
-  }
-  uint64_t context = wish.context.value_or(std::min(
-      wish.default_context, wish.model_context > 0 ? wish.model_context : wish.default_context));
-  if (wish.context && Blocks(layout, context) * layout.block_size > fitting) {
-    Fail(
-        ErrorKind::kResource,
-        "not enough memory for a context of {} tokens: {} of KV and {} of weights and buffers, but "
-        "{} leaves {}; a context of up to {} tokens fits (--ctx {})",
-        context, FormatBytes(Blocks(layout, context) * sequence_page_bytes),
-        FormatBytes(plan.fixed()), available.limited_by, FormatBytes(usable), fitting, fitting);
-  }
-  context = std::min(context, fitting);
-  const uint64_t pages = Blocks(layout, context) * wish.max_sequences;
-  return {context, static_cast<uint32_t>(pages), KvBytes(layout, pages)};
+  const uint64_t per_row = 16 + 8 * pages.size() + uint64_t{model.spec->rope.dim} * sizeof(float);
+  return kProcessBytes + model.n_threads * kThreadBytes +
+         model.spec->vocab * kSamplerBytesPerToken + limits.max_tokens * per_row +
+         n_pages * kBytesPerPage + n_blocks * (kBytesPerBlock + layout.block_size * kBytesPerSlot);
 }
 
-std::string FormatBytes(uint64_t bytes) {
-  const auto value = static_cast<double>(bytes);
-  if (bytes >= uint64_t{1} << 30) return fmt::format("{:.1f} GiB", value / (1 << 30));
-  if (bytes >= uint64_t{1} << 20) return fmt::format("{:.1f} MiB", value / (1 << 20));
-  if (bytes >= 1024) return fmt::format("{} KiB", (bytes + 512) / 1024);
-  return fmt::format("{} B", bytes);
+MemoryBytes PlanMemory(const MemoryModel& model, const MemoryChoice& choice, const KvLayout& layout,
+                       std::span<const uint32_t> pages) {
+  const StepLimits& limits = choice.limits;
+  const uint64_t activations = model.activation_bytes(limits);
+  const uint64_t logits = uint64_t{limits.max_logit_rows} * model.spec->vocab * sizeof(float);
+  HADAL_CHECK(activations >= logits);
+  MemoryBytes bytes;
+  bytes[MemoryCategory::kWeights] = model.weight_bytes(choice.weights);
+  bytes[MemoryCategory::kKv] = KvBytes(layout, pages);
+  bytes[MemoryCategory::kActivations] = activations - logits;
+  bytes[MemoryCategory::kLogits] = logits;
+  bytes[MemoryCategory::kWorkspace] = model.backend->WorkspaceBytes(*model.spec, limits);
+  bytes[MemoryCategory::kTokenizer] = model.tokenizer_bytes;
+  bytes[MemoryCategory::kOverhead] = OverheadBytes(model, choice, layout, pages);
+  bytes[MemoryCategory::kSwap] = choice.swap_bytes;
+  return bytes;
 }
 
-std::string Describe(const MemoryPlan& plan) {
-  return fmt::format("weights {}, KV {}, activations {}, logits {}, workspace {}, total {}",
-                     FormatBytes(plan.weights), FormatBytes(plan.kv), FormatBytes(plan.activations),
-                     FormatBytes(plan.logits), FormatBytes(plan.workspace),
-                     FormatBytes(plan.total()));
+std::vector<uint32_t> DealPages(const KvLayout& layout, uint32_t n_sequences, uint32_t max_chunk,
+                                uint64_t context, uint64_t units) {
+  HADAL_CHECK(n_sequences > 0);
+  const uint64_t deep = units / n_sequences, deeper = units % n_sequences;
+  const auto each = [&](uint64_t tokens) { return PagesPerGroup(layout, 1, tokens, max_chunk); };
+  std::vector<uint32_t> pages = each(context);
+  const std::vector<uint32_t> low = each(deep * layout.block_size);
+  const std::vector<uint32_t> high = each((deep + 1) * layout.block_size);
+  for (size_t g = 0; g < pages.size(); ++g) {
+    const uint64_t dealt = (n_sequences - deeper) * low[g] + deeper * high[g];
+    pages[g] = static_cast<uint32_t>(
+        std::clamp<uint64_t>(dealt, pages[g], std::numeric_limits<uint32_t>::max() / 4));
+  }
+  return pages;
 }
 
 }  // namespace hadal

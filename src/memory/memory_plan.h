@@ -1,61 +1,56 @@
-// What everything costs, before any of it is allocated, and how much KV the rest pays for.
+// What everything costs, before any of it is allocated: the one sum of all bytes that `plan`,
+// `serve` and every other command share. Pure arithmetic over a model's spec and tensor list.
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
+#include <functional>
+#include <span>
+#include <vector>
 
 #include "backend/backend.h"
-#include "memory/available_memory.h"
+#include "memory/memory_bytes.h"
 #include "spec/kv_layout.h"
 
 namespace hadal {
 
-// Bytes by category. Weights and activations come from the model's own exact functions.
-struct MemoryPlan {
-  uint64_t weights = 0;      // packed
-  uint64_t activations = 0;  // the model's buffers, without the logits
-  uint64_t logits = 0;       // [max_logit_rows, vocab] f32
-  uint64_t workspace = 0;    // the backend's scratch space
-  uint64_t kv = 0;
-
-  uint64_t fixed() const { return weights + activations + logits + workspace; }
-  uint64_t total() const { return fixed() + kv; }
+// What has to be known of a model and its device. Weights and activations come from the model's own
+// exact functions, the workspace from the backend's.
+struct MemoryModel {
+  const ModelSpec* spec = nullptr;
+  const Backend* backend = nullptr;
+  std::function<uint64_t(WeightPolicy)> weight_bytes;           // PlanWeightBytes
+  std::function<uint64_t(const StepLimits&)> activation_bytes;  // logits included
+  uint64_t tokenizer_bytes = 0;
+  uint32_t n_threads = 1;  // of the whole process
 };
 
-// `model_weights`: PlanWeightBytes; `model_activations`: Model::ActivationBytes, logits included.
-// The KV part is still zero.
-MemoryPlan PlanFixedMemory(const ModelSpec& spec, const StepLimits& limits, const Backend& backend,
-                           uint64_t model_weights, uint64_t model_activations);
-
-struct KvWish {
-  std::optional<uint64_t> context =
-      std::nullopt;                 // asked for; absent: as much as fits, up to default_context
-  uint64_t model_context = 0;       // the model's own limit; 0: it states none
-  uint64_t default_context = 8192;  // enough for a conversation; more is asked for
-  uint32_t max_sequences = 1;       // that may each fill the context at the same time
+// What an operator may choose.
+struct MemoryChoice {
+  WeightPolicy weights = WeightPolicy::kAsStored;
+  DType kv_dtype = DType::kBF16;
+  uint32_t block_size = 16;
+  StepLimits limits;  // max_context: tokens of one sequence
+  uint64_t swap_bytes = 0;
 };
 
-struct KvChoice {
-  uint64_t context = 0;  // tokens of one sequence
-  uint32_t pages = 0;    // in every group of the layout
-  uint64_t bytes = 0;
-};
+// Exactly the bytes AllocateKvCache takes for pages[g] pages in group g.
+uint64_t KvBytes(const KvLayout& layout, std::span<const uint32_t> pages);
 
-// Exactly the bytes AllocateKvCache takes for `pages` pages.
-uint64_t KvBytes(const KvLayout& layout, uint64_t pages);
+// The sum. Exact, but for the overhead (below).
+MemoryBytes PlanMemory(const MemoryModel& model, const MemoryChoice& choice, const KvLayout& layout,
+                       std::span<const uint32_t> pages);
 
-// Picks context and pages so that fixed + KV stay within `available`, less a twentieth of it that
-// the rest of the process needs. Throws Error(kResource), with all the numbers, when the fixed part
-// alone, the context asked for, or less than one page does not fit; Error(kUsage) when the context
-// asked for is 0 or beyond what the model supports.
-KvChoice ChooseKv(const KvLayout& layout, const MemoryPlan& plan, const AvailableMemory& available,
-                  const KvWish& wish);
+// What is neither the model's nor the cache's own: code and libraries, threads, the allocator, the
+// arrays of a step, sampling, and the bookkeeping of pages, prefixes and running sequences. Bounds
+// on what is counted; the rest is measured (docs/memory.md). Texts of requests are not in it.
+uint64_t OverheadBytes(const MemoryModel& model, const MemoryChoice& choice, const KvLayout& layout,
+                       std::span<const uint32_t> pages);
 
-// "weights 1.2 GiB, KV 96.0 MiB (...), total 1.5 GiB".
-std::string Describe(const MemoryPlan& plan);
-
-// "1.5 GiB", "312.0 MiB", "12 KiB", "7 B".
-std::string FormatBytes(uint64_t bytes);
+// Pages of each group when the blocks of `n_sequences` texts are dealt out one after the other,
+// `units` blocks in all, and at least those of one text of `context` tokens. A windowed group gets
+// what its window sees of each text, which steps of up to `max_chunk` tokens add to. Grows with
+// `units`.
+std::vector<uint32_t> DealPages(const KvLayout& layout, uint32_t n_sequences, uint32_t max_chunk,
+                                uint64_t context, uint64_t units);
 
 }  // namespace hadal

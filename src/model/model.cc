@@ -89,13 +89,18 @@ ModelBytes Model::bytes() const {
   return {impl_->loaded.bytes, impl_->buffer.size(), impl_->loaded.step_bytes};
 }
 
-KvCache AllocateKvCache(Backend& backend, const KvLayout& layout, uint32_t pages) {
+KvCache AllocateKvCache(Backend& backend, const KvLayout& layout, std::span<const uint32_t> pages) {
+  HADAL_CHECK(pages.size() == layout.groups.size());
   KvCache kv;
   kv.layout = layout;
-  for (const KvGroup& group : layout.groups) {
-    kv.arenas.push_back(backend.Allocate(group.page_bytes * pages));
+  for (size_t g = 0; g < pages.size(); ++g) {
+    kv.arenas.push_back(backend.Allocate(layout.groups[g].page_bytes * pages[g]));
   }
   return kv;
+}
+
+KvCache AllocateKvCache(Backend& backend, const KvLayout& layout, uint32_t pages) {
+  return AllocateKvCache(backend, layout, std::vector<uint32_t>(layout.groups.size(), pages));
 }
 
 }  // namespace hadal

@@ -72,7 +72,9 @@ class Model {
   std::unique_ptr<Impl> impl_;
 };
 
-// The KV arenas for `pages` pages in every group, allocated and zeroed.
+// The KV arenas for pages[g] pages in group g, allocated and zeroed.
+KvCache AllocateKvCache(Backend& backend, const KvLayout& layout, std::span<const uint32_t> pages);
+// The same number in every group.
 KvCache AllocateKvCache(Backend& backend, const KvLayout& layout, uint32_t pages);
 
 }  // namespace hadal

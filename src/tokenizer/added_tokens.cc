@@ -79,6 +79,16 @@ const AddedToken* AddedTokens::Find(int32_t id) const {
   return it == by_id_.end() ? nullptr : &tokens_[it->second];
 }
 
+size_t AddedTokens::bytes() const {
+  // A map's entry: its node with key and value, and its bucket.
+  constexpr size_t kMapEntry = 4 * sizeof(void*);
+  size_t bytes = raw_.bytes() + normalized_.bytes();
+  for (const AddedToken& token : tokens_) {
+    bytes += sizeof(AddedToken) + sizeof(std::string) + 2 * (token.content.size() + kMapEntry);
+  }
+  return bytes;
+}
+
 int32_t AddedTokens::Find(std::string_view content) const {
   const auto it = by_content_.find(std::string(content));
   return it == by_content_.end() ? -1 : it->second;

@@ -43,6 +43,8 @@ class AddedTokens {
   // -1 when absent.
   int32_t Find(std::string_view content) const;
   size_t size() const { return tokens_.size(); }
+  // Memory it takes: the tokens, two maps of them, two tries.
+  size_t bytes() const;
   bool has_normalized() const { return !normalized_.empty(); }
 
   // Cuts `text` at the leftmost, longest tokens: those with normalized() == `normalized`. No token

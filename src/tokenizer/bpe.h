@@ -35,6 +35,7 @@ class MergeTable {
   void Set(int32_t left, int32_t right, Merge merge);
   const Merge* Find(int32_t left, int32_t right) const;
   size_t size() const { return used_; }
+  size_t bytes() const { return slots_.capacity() * sizeof(Slot); }
 
  private:
   struct Slot {
@@ -65,6 +66,10 @@ class Bpe : public Model {
   void Encode(std::string_view piece, ModelScratch* scratch,
               std::vector<ModelToken>* out) const override;
   bool MayCutAtMarks() const override { return may_cut_; }
+  size_t bytes() const override {
+    return sizeof(*this) + merges_.bytes() + units_.bytes() +
+           unit_ids_.capacity() * sizeof(int32_t);
+  }
   size_t merge_count() const { return merges_.size(); }
 
  private:

@@ -18,6 +18,11 @@ class ByteTrie {
   explicit ByteTrie(std::vector<std::pair<std::string, int32_t>> entries);
 
   bool empty() const { return nodes_.size() <= 1; }
+  // Memory it takes.
+  size_t bytes() const {
+    return nodes_.capacity() * sizeof(Node) + edge_bytes_.capacity() +
+           (first_.capacity() + edge_nodes_.capacity()) * sizeof(uint32_t);
+  }
   // True when some key starts with `byte`.
   bool Starts(uint8_t byte) const { return !first_.empty() && first_[byte] != 0; }
 

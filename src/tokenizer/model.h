@@ -47,6 +47,9 @@ class Model {
   // True when no token can begin before, and end behind, a border between another character and
   // "▁": a piece may then be cut there without changing the result.
   virtual bool MayCutAtMarks() const = 0;
+
+  // Memory it takes, without the pieces.
+  virtual size_t bytes() const = 0;
 };
 
 // SentencePiece's sign for a space.

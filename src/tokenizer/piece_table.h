@@ -33,6 +33,11 @@ class PieceTable {
   // Number of ids that have a piece.
   int32_t count() const { return count_; }
   size_t max_piece_bytes() const { return max_piece_bytes_; }
+  // Memory it takes.
+  size_t bytes() const {
+    return arena_.capacity() + entries_.capacity() * sizeof(Entry) +
+           slots_.capacity() * sizeof(int32_t);
+  }
 
  private:
   static constexpr uint32_t kAbsent = 0xFFFFFFFF;

@@ -304,4 +304,10 @@ const TokenizerFacts& Tokenizer::facts() const {
   return impl_->parts.facts;
 }
 
+uint64_t Tokenizer::bytes() const {
+  const TokenizerParts& parts = impl_->parts;
+  // The added tokens are there twice: as they were read, and to be found.
+  return sizeof(Impl) + parts.pieces->bytes() + parts.model->bytes() + 2 * impl_->added.bytes();
+}
+
 }  // namespace hadal

@@ -84,6 +84,8 @@ class Tokenizer {
   bool adds_bos() const;
   bool adds_eos() const;
   const TokenizerFacts& facts() const;
+  // Memory of its tables. The same vocabulary always gives the same number.
+  uint64_t bytes() const;
 
  private:
   friend class IncrementalDecoder;

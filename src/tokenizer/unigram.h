@@ -26,6 +26,9 @@ class Unigram : public Model {
   void Encode(std::string_view piece, ModelScratch* scratch,
               std::vector<ModelToken>* out) const override;
   bool MayCutAtMarks() const override { return may_cut_; }
+  size_t bytes() const override {
+    return sizeof(*this) + scores_.capacity() * sizeof(double) + trie_.bytes();
+  }
 
  private:
   void FindPath(std::string_view piece, std::vector<ModelScratch::PathNode>* path) const;

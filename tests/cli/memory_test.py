@@ -1,23 +1,30 @@
 #!/usr/bin/env python3
-"""What loading costs: peak anonymous memory, and loading in a control group smaller than file plus packed
-weights together.
+"""What loading and serving cost: peak anonymous memory against the plan, and loading in a control group
+smaller than file plus packed weights together.
 
     memory_test.py PATH/TO/hadal PATH/TO/make_model
-HADAL_MEMORY_SHAPE (default smollm2-135m) names the shape; `make soak` takes a 9 GB one.
+HADAL_MEMORY_SHAPE (default smollm2-135m) names the shape; `make soak` takes a 9 GB one. Serving fills its KV
+pool, so a few layers of the shape are enough unless it is named.
 """
+import concurrent.futures
 import json
 import os
 import pathlib
+import random
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
+import urllib.request
 
 HADAL = MAKE_MODEL = ""
 SHAPE = os.environ.get("HADAL_MEMORY_SHAPE", "smollm2-135m")
 TYPE = os.environ.get("HADAL_MEMORY_TYPE", "q8_0")
+MIB = 1 << 20
 
 
 def anonymous_bytes(pid):
@@ -91,6 +98,114 @@ class Memory(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr.decode())
         finally:
             folder.rmdir()
+
+
+class Server:
+    """A `hadal serve` whose anonymous memory is watched."""
+
+    def __init__(self, model, options):
+        self.process = subprocess.Popen([HADAL, "serve", model, "--port", "0", "--served-model-name", "m", *options],
+                                        stderr=subprocess.PIPE, text=True)
+        self.log, self.peak = "", 0
+        threading.Thread(target=self.watch, daemon=True).start()
+        port = self.until(r"listening on http://[^:]+:(\d+)").group(1)
+        self.url = f"http://127.0.0.1:{port}"
+        self.until("is ready")
+        self.reader = threading.Thread(target=lambda: [None for _ in self.process.stderr])
+        self.reader.start()
+
+    def watch(self):
+        while self.process.poll() is None:
+            self.peak = max(self.peak, anonymous_bytes(self.process.pid))
+            time.sleep(0.005)
+
+    def until(self, pattern):
+        for line in self.process.stderr:
+            self.log += line
+            if found := re.search(pattern, line):
+                return found
+        raise RuntimeError("the server ended:\n" + self.log)
+
+    def gauges(self, name):
+        text = urllib.request.urlopen(self.url + "/metrics").read().decode()
+        found = re.findall(rf'^{name}{{category="(\w+)"}} (\S+)$', text, re.M)
+        return {category: int(float(value)) for category, value in found}
+
+    def complete(self, prompt):
+        body = json.dumps({"model": "m", "prompt": prompt, "max_tokens": 2, "ignore_eos": True, "temperature": 1,
+                           "seed": 1}).encode()
+        request = urllib.request.Request(self.url + "/v1/completions", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=600) as reply:
+            return json.load(reply)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(60)
+        self.reader.join()
+        self.process.stderr.close()
+
+
+class Serve(unittest.TestCase):
+    N = 8  # sequences
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.model = str(pathlib.Path(cls.folder.name) / "model.gguf")
+        few = [] if "HADAL_MEMORY_SHAPE" in os.environ else ["--layers", "6"]
+        subprocess.run([MAKE_MODEL, SHAPE, cls.model, "--type", TYPE, *few], check=True, stdout=subprocess.DEVNULL)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def fill(self, server, tokens, seed):
+        """Texts that have nothing in common, half as many tokens again as the pool holds."""
+        draw = random.Random(seed)
+        length = tokens // self.N - 8
+        prompts = [[draw.randrange(300) for _ in range(length)] for _ in range(self.N * 3 // 2)]
+        with concurrent.futures.ThreadPoolExecutor(self.N) as pool:
+            for answer in pool.map(server.complete, prompts):
+                self.assertEqual(answer["usage"]["completion_tokens"], 2)
+
+    def check(self, dtype):
+        options = ["--kv-dtype", dtype, "--kv-memory", "24m", "--max-num-seqs", str(self.N), "-t", "2",
+                   "--max-num-batched-tokens", "256", "--swap-space", "8m"]
+        done = subprocess.run([HADAL, "plan", self.model, *options, "--json"], capture_output=True, check=True)
+        plan = json.loads(done.stdout)
+        tokens = plan["kv"]["groups"][0]["pages"] * plan["kv"]["block_size"]
+        total = plan["total_bytes"]
+        slack = max(4 * MIB, total // 50)
+        with Server(self.model, options) as server:
+            self.assertEqual(server.gauges("hadal_memory_planned_bytes"), plan["bytes"])
+            reserved = server.gauges("hadal_memory_reserved_bytes")
+            for category, planned in plan["bytes"].items():
+                allowed = slack if category in ("workspace", "overhead") else 0
+                self.assertLessEqual(abs(reserved[category] - planned), allowed, (category, reserved, plan["bytes"]))
+            self.fill(server, tokens, 1)
+            full = anonymous_bytes(server.process.pid)
+            self.fill(server, tokens, 2)
+            self.fill(server, tokens, 3)
+            again = anonymous_bytes(server.process.pid)
+            used = server.gauges("hadal_memory_used_bytes")
+        self.assertEqual(used["kv"], 0, "sequences that ended hold no pages")
+        facts = f"{dtype}: planned {total}, peak {server.peak}, {plan['bytes']}, ready {reserved['overhead']}"
+        print(facts, file=sys.stderr)
+        self.assertLessEqual(server.peak, 1.03 * total, facts)
+        self.assertGreaterEqual(server.peak, 0.95 * total, facts)
+        self.assertLessEqual(again - full, slack // 2, "memory grows while serving")
+
+    def test_peak_is_what_was_planned_bf16(self):
+        self.check("bf16")
+
+    def test_peak_is_what_was_planned_int8(self):
+        self.check("int8")
+
+    def test_peak_is_what_was_planned_fp8(self):
+        self.check("fp8")
 
 
 if __name__ == "__main__":
