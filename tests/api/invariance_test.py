@@ -109,9 +109,11 @@ class Invariance(unittest.TestCase):
         cls.folder.cleanup()
 
     def under_load(self, *options):
-        # Four times the context: a sixth of what the requests hold together.
+        # One context's worth: a twentieth of what the requests hold together. Each is let in as
+        # soon as its prompt fits.
         pool = str(800 * CONTEXT)
-        with Server(HADAL, ["--ctx", str(CONTEXT), "--kv-memory", pool, *options], self.model) as server, \
+        small = ["--ctx", str(CONTEXT), "--kv-memory", pool, "--admission", "prompt"]
+        with Server(HADAL, [*small, *options], self.model) as server, \
                 concurrent.futures.ThreadPoolExecutor(80) as threads:
             jobs = [threads.submit(post, server.port, request) for request in self.requests]
             gone = [threads.submit(leave, server.port, request) for request in self.requests[::6]]
