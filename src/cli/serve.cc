@@ -19,6 +19,7 @@
 #include "cli/session.h"
 #include "cli/signals.h"
 #include "http/server.h"
+#include "insight/expert_load.h"
 #include "web/web_files.h"
 
 namespace hadal::cli {
@@ -109,6 +110,7 @@ void AddPage(Router& router) {
 struct Loaded {
   api::ServedModel model;  // its engine and tokenizer are still to be set
   Tokenizer tokenizer;
+  std::unique_ptr<Taps> taps;
   std::unique_ptr<Session> session;
   std::unique_ptr<Engine> engine;
 };
@@ -171,8 +173,11 @@ Loaded Load(const std::string& path, const OptionValues& options, Metrics& metri
   const MemoryBytes reserved = ReservedMemory(*session, tokenizer.bytes());
   ReportMemory(session->memory.bytes, reserved, metrics);
   Say(*session, reserved, log);
+  auto taps = std::make_unique<Taps>(CountExperts(session->spec(), metrics));
+  session->runner->Observe(taps.get(), nullptr);
   std::unique_ptr<Engine> engine = session->StartEngine(ServingOptions(options, &metrics));
-  return {std::move(model), std::move(tokenizer), std::move(session), std::move(engine)};
+  return {std::move(model), std::move(tokenizer), std::move(taps), std::move(session),
+          std::move(engine)};
 }
 
 void Run(const Arguments& arguments, ServeLog& log) {

@@ -8,7 +8,7 @@ namespace hadal {
 
 // Makes the series of hadal_expert_tokens_total for a model with experts and returns the taps that
 // count into them; for a model without, taps that do nothing. `metrics` must outlive the taps'
-// use; call before other threads use it.
+// use. Once per Metrics.
 Taps CountExperts(const ModelSpec& spec, Metrics& metrics);
 
 }  // namespace hadal

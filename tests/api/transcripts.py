@@ -83,17 +83,17 @@ def matches(expected, got):
         if good is None and kind.startswith("re:"):
             good = isinstance(got, str) and re.search(kind[3:], got, re.S) is not None
         if good is not None:
-            return None if good else f": {got!r} is not {expected}"
+            return None if good else f": {str(got):.300} is not {expected}"
     if isinstance(expected, dict) and isinstance(got, dict):
         for key, value in expected.items():
             if key not in got:
-                return f".{key}: missing in {got!r}"
+                return f".{key}: missing in {str(got):.300}"
             if (difference := matches(value, got[key])) is not None:
                 return f".{key}{difference}"
         return None
     if isinstance(expected, list) and isinstance(got, list):
         return match_lists(expected, got)
-    return None if expected == got and type(expected) is type(got) else f": {got!r} is not {expected!r}"
+    return None if expected == got and type(expected) is type(got) else f": {str(got):.300} is not {expected!r}"
 
 
 def match_lists(expected, got):
@@ -101,10 +101,10 @@ def match_lists(expected, got):
         cut = expected.index("<more>")
         tail = expected[cut + 1:]
         if len(got) < len(expected) - 1:
-            return f": only {len(got)} entries: {got!r}"
+            return f": only {len(got)} entries: {str(got):.300}"
         return match_lists(expected[:cut], got[:cut]) or match_lists(tail, got[len(got) - len(tail):])
     if len(expected) != len(got):
-        return f": {len(got)} entries instead of {len(expected)}: {got!r}"
+        return f": {len(got)} entries instead of {len(expected)}: {str(got):.300}"
     for i, (a, b) in enumerate(zip(expected, got)):
         if (difference := matches(a, b)) is not None:
             return f"[{i}]{difference}"
