@@ -32,6 +32,7 @@ int Logits(const Arguments& arguments);
 int Eval(const Arguments& arguments);
 int Quantize(const Arguments& arguments);
 int Bench(const Arguments& arguments);
+int BenchServe(const Arguments& arguments);
 int Serve(const Arguments& arguments);
 int Plan(const Arguments& arguments);
 

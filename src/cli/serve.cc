@@ -183,6 +183,16 @@ Loaded Load(const std::string& path, const OptionValues& options, Metrics& metri
 void Run(const Arguments& arguments, ServeLog& log) {
   const OptionValues& options = arguments.options;
   const std::string path = ModelPath(arguments);
+  std::atomic<HttpServer*> running{nullptr};
+  // Before every other thread: they must not take the signals.
+  StopSignals signals([&](int count) {
+    HttpServer* server = running.load();
+    if (count == 1) {
+      log.Info("stopping: running requests may finish; a second signal cuts them");
+    } else if (server != nullptr) {
+      server->Stop();
+    }
+  });
   Metrics metrics;
   std::optional<Loaded> loaded;
   api::ApiServer api({.strict_params = options.Flag("strict-params"),
@@ -193,15 +203,6 @@ void Run(const Arguments& arguments, ServeLog& log) {
   site.keys = ReadKeys(options);
   site.cors_origin = options.Text("cors-origin");
   site.access_log = [&log](const std::string& line) { log.Line(line); };
-  std::atomic<HttpServer*> running{nullptr};
-  StopSignals signals([&](int count) {
-    HttpServer* server = running.load();
-    if (count == 1) {
-      log.Info("stopping: running requests may finish; a second signal cuts them");
-    } else if (server != nullptr) {
-      server->Stop();
-    }
-  });
   HttpServer server(HttpOptions(options), std::move(site), metrics);
   running.store(&server);
   log.Info(fmt::format("listening on http://{}:{}", options.Text("host"), server.port()));
