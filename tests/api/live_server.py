@@ -76,6 +76,7 @@ class LiveServer:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(timeout=60)
         self.reader.join()
+        self.process.stderr.close()
 
     @property
     def url(self):

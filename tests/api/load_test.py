@@ -36,7 +36,7 @@ def lengths(*more):
 
 def crowd(options, folder):
     """All clients stream all the time; memory and pages are watched."""
-    with LiveServer(options.hadal, "--log-level", "warning", "--max-queue-seconds", 0) as server:
+    with LiveServer(options.hadal, "--max-queue-seconds", 0) as server:
         start, rounds, resident = time.monotonic(), [], []
         while len(rounds) < 2 or time.monotonic() < start + options.seconds:
             result = load(options.hadal, server.url, folder, "--max-concurrency", options.clients,
