@@ -2,6 +2,7 @@
 MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
+THREADED := base metrics http sched engine backend api
 LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 CONFIGURE = cmake --preset $(1) $(LAUNCHER) -Wno-dev >build/$(1).configure.log 2>&1 || { cat build/$(1).configure.log; exit 1; }
 BUILD = cmake --build --preset $(1) -j $(JOBS) $(2)
@@ -45,8 +46,8 @@ test-asan:
 test-tsan:  ## the threaded parts under TSan
 	@mkdir -p build && scripts/setup.sh build test
 	@$(call CONFIGURE,tsan)
-	@$(call BUILD,tsan,--target hadal_base_test hadal_engine_test hadal_backend_test)
-	@ctest --preset tsan -j 1 -R '^(base|engine|backend)\.'
+	@$(call BUILD,tsan,--target $(patsubst %,hadal_%_test,$(THREADED)))
+	@for layer in $(THREADED); do ctest --preset tsan -j 1 -R "^$$layer\." || exit 1; done
 
 lint:  ## formatting, layers, sizes, clang-tidy
 	@mkdir -p build && scripts/setup.sh build test lint

@@ -1,6 +1,7 @@
 // POST /chat/completions and POST /completions.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <optional>
@@ -28,6 +29,7 @@ struct Prepared {
   bool stream = false, include_usage = false;
   std::vector<std::string> warnings;
   size_t n_unknown = 0;
+  size_t n_missing_thoughts = 0;
 };
 
 void CheckUnknown(const std::vector<std::string>& unknown, const ApiOptions& options,
@@ -62,6 +64,16 @@ void TakeParams(GenerationParams params, Prepared& prepared) {
   prepared.plan.params = std::move(params);
 }
 
+// Answers of the history that come back without their thoughts, which a model that thinks between
+// tool calls has seen before. Without them the prompt, and what is cached of it, is another.
+size_t CountMissingThoughts(const ChatRequest& request) {
+  if (request.tools.is_null()) return 0;
+  return static_cast<size_t>(std::count_if(
+      request.messages.begin(), request.messages.end(), [](const OrderedJson& message) {
+        return message["role"] == "assistant" && !message.contains("reasoning_content");
+      }));
+}
+
 Prepared PrepareChat(const OrderedJson& body, const ServedModel& model, const ApiOptions& options) {
   ChatRequest request = ReadChatRequest(body, model.params, model.history);
   model.names.Check(request.model);
@@ -75,6 +87,13 @@ Prepared PrepareChat(const OrderedJson& body, const ServedModel& model, const Ap
   choice.parser.emplace();
   choice.parser->reasoning = ReasoningStartOf(text);
   if (!request.tools.is_null()) choice.parser->tool_format = model.tool_format;
+  if (choice.parser->reasoning == ReasoningStart::kOpen) {
+    prepared.n_missing_thoughts = CountMissingThoughts(request);
+  }
+  if (prepared.n_missing_thoughts > 0) {
+    request.warnings.push_back(fmt::format("{} assistant messages came without reasoning_content",
+                                           prepared.n_missing_thoughts));
+  }
   choice.parser->id_seed = prepared.head.id;
   choice.single_call = !request.parallel_tool_calls;
   prepared.format = std::make_unique<ChatFormat>(
@@ -197,6 +216,7 @@ Awaitable<void> ApiServer::Complete(Exchange& exchange, Prepare prepare) {
   };
   Prepared prepared = co_await RunOn(pool_, exchange, std::move(job));
   metrics_.Add(Counter::kUnknownParameters, static_cast<double>(prepared.n_unknown));
+  metrics_.Add(Counter::kMissingReasoning, static_cast<double>(prepared.n_missing_thoughts));
   prepared.plan.tenant = static_cast<uint32_t>(exchange.request().key.value_or(0));
   prepared.plan.wake = [notifier = exchange.notifier()] { notifier.Notify(); };
   Record record(log_, metrics_, exchange, prepared);

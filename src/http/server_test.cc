@@ -247,7 +247,7 @@ TEST_F(HttpServerTest, GuardsRoutesWithKeys) {
   EXPECT_EQ(client.Get("/nothing").status, 401);
   EXPECT_EQ(client.Get("/models/a", "Authorization: bearer first-key\r\n").status, 200);
   EXPECT_EQ(client.Get("/models/a", "X-API-Key: second-key\r\n").status, 200);
-  ASSERT_TRUE(Eventually([&] { return world_.n_logged() == 7; }));
+  ASSERT_TRUE(Eventually([&] { return world_.n_logged() == 10; }));
   EXPECT_EQ(world_.LastLogged()["key"], 1);
   // A refused upload is not waited for.
   client.Send("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 10000000\r\n\r\n");
