@@ -1,6 +1,7 @@
 #include "cli/session.h"
 
 #include <fmt/core.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <atomic>
@@ -83,6 +84,7 @@ std::unique_ptr<Session> OpenSession(Checkpoint checkpoint, const OptionValues& 
   Model model = Model::Load(checkpoint, *backend, {memory.choice.weights, show});
   // Asked after the last report of progress.
   if (InterruptScope::interrupted()) Fail(ErrorKind::kCancelled, "stopped while loading");
+  malloc_trim(0);  // what loading used for a while
   const StepLimits& limits = memory.choice.limits;
   model.Reserve(limits);
   KvCache kv = AllocateKvCache(*backend, memory.layout, memory.pages);

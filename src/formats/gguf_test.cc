@@ -138,6 +138,17 @@ std::vector<Hostile> HostileTensors() {
   };
 }
 
+TEST(Gguf, WhoReadsNoWeightsCanDoWithoutThem) {
+  const Bytes file = OneTensor({16}, 0, 0, 60);
+  const GgufContents contents = ParseGguf(file.span(), "m", MissingData::kAllow);
+  EXPECT_TRUE(contents.data_missing);
+  ASSERT_EQ(contents.tensors.size(), 1u);
+  EXPECT_EQ(contents.tensors[0].shape, std::vector<uint64_t>{16});
+  EXPECT_TRUE(contents.tensors[0].data.empty());
+  const Bytes whole = OneTensor({16}, 0, 0, 64);
+  EXPECT_FALSE(ParseGguf(whole.span(), "m", MissingData::kAllow).data_missing);
+}
+
 TEST(Gguf, HostileFilesAreOneClearError) {
   for (const auto& cases : {HostileHeaders(), HostileTensors()}) {
     for (const Hostile& hostile : cases) {

@@ -98,6 +98,7 @@ std::vector<Checkpoint::Entry> TensorsOfConfig(const ModelDescription& model,
   std::vector<Checkpoint::Entry> entries;
   VisitTensors(model, [&](const PlannedTensor& planned) {
     if (planned.optional) return;
+    if (entries.size() == kMaxTensors) config.Bad("num_hidden_layers", "makes too many tensors");
     TensorView view;
     view.name = planned.Name();
     view.shape = planned.shape;
@@ -112,6 +113,16 @@ std::vector<Checkpoint::Entry> TensorsOfConfig(const ModelDescription& model,
   std::sort(entries.begin(), entries.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   return entries;
+}
+
+// What a file holds bounds its dimensions; without it they may be made up, and sums of them wrap.
+void CheckSizes(const std::vector<Checkpoint::Entry>& tensors, const std::string& source) {
+  constexpr uint64_t kMaxElements = uint64_t{1} << 36;
+  for (const Checkpoint::Entry& tensor : tensors) {
+    if (tensor.view.elements() <= kMaxElements) continue;
+    Fail(ErrorKind::kBadFile, "{}: tensor '{}' would have {} elements; no model is that large",
+         source, tensor.name, tensor.view.elements());
+  }
 }
 
 // eos, and the tokens that end a turn or a message where the file names them.
@@ -165,6 +176,7 @@ void OpenHfModel(const std::filesystem::path& path, MissingData missing, OpenedM
                                            CommonHfNames(), path.string(), ignorable));
     if (folder.data_missing) out.missing = "part of the weights";
   }
+  if (!out.missing.empty()) CheckSizes(out.tensors, source);
   out.vocabulary = HfVocabulary(path, false);
   out.spec = std::move(spec);
   out.format = "safetensors";
@@ -201,7 +213,10 @@ void OpenGgufModel(const std::filesystem::path& path, MissingData missing, Opene
   out.tensors = ToEntries(ResolveTensors(model, file.tensors, {}, GgufNames(), source, ignorable));
   out.spec = std::move(spec);
   out.format = fmt::format("GGUF v{}", file.first.version);
-  if (file.data_missing) out.missing = "part of the weights";
+  if (file.data_missing) {
+    out.missing = "part of the weights";
+    CheckSizes(out.tensors, source);
+  }
   out.SetFiles(std::move(file.files));
 }
 

@@ -30,6 +30,17 @@ TEST(Safetensors, ReadsTensors) {
   EXPECT_EQ(std::to_integer<int>(tensors[1].data[0]), 8);
 }
 
+TEST(Safetensors, WhoReadsNoWeightsCanDoWithoutThem) {
+  const Bytes file = File(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                          R"("b":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}})",
+                          12);
+  const std::vector<TensorView> tensors = ParseSafetensors(file.span(), "m", MissingData::kAllow);
+  ASSERT_EQ(tensors.size(), 2u);
+  EXPECT_EQ(tensors[0].data.size(), 8u);
+  EXPECT_TRUE(tensors[1].data.empty());
+  EXPECT_EQ(tensors[1].shape, std::vector<uint64_t>{2});
+}
+
 TEST(Safetensors, HostileFilesAreOneClearError) {
   const auto one = [](std::string_view entry) { return R"({"w":)" + std::string(entry) + "}"; };
   struct Case {

@@ -205,6 +205,9 @@ class Resolver {
       Fail(ErrorKind::kBadFile, "{}: tensor '{}' {} is missing", source_, file,
            ShapeText(planned.shape));
     }
+    if (out_.size() == kMaxTensors) {
+      Fail(ErrorKind::kBadFile, "{}: more than {} tensors", source_, kMaxTensors);
+    }
     used_.insert(file);
     const bool stacked = planned.canonical.find('%') != std::string_view::npos &&
                          pattern->second.find('%') == std::string_view::npos;

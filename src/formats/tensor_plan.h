@@ -30,6 +30,9 @@ struct PlannedTensor {
 void VisitTensors(const ModelDescription& model,
                   const std::function<void(const PlannedTensor&)>& visit);
 
+// No model has more: three matrices of each of 256 experts in 61 layers are 46,848.
+inline constexpr size_t kMaxTensors = size_t{1} << 20;
+
 // Fills '#' and '%' in.
 std::string FillName(std::string_view pattern, uint32_t layer, uint32_t expert);
 

@@ -13,9 +13,19 @@ std::string_view Name(MemoryCategory category) {
 uint64_t MemoryBytes::total() const {
   uint64_t sum = 0;
   for (const MemoryCategory category : kAllMemoryCategories) {
-    if (category != MemoryCategory::kSwap) sum += (*this)[category];
+    if (category != MemoryCategory::kSwap) sum = SaturatedSum(sum, (*this)[category]);
   }
   return sum;
+}
+
+uint64_t SaturatedSum(uint64_t a, uint64_t b) {
+  uint64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+uint64_t SaturatedProduct(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
 std::string FormatBytes(uint64_t bytes) {

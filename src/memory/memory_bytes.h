@@ -43,6 +43,10 @@ class MemoryBytes {
   std::array<uint64_t, kMemoryCategories> bytes_{};
 };
 
+// Stay at the largest number instead of going beyond: files may claim any dimensions.
+uint64_t SaturatedSum(uint64_t a, uint64_t b);
+uint64_t SaturatedProduct(uint64_t a, uint64_t b);
+
 // "1.5 GiB", "312.0 MiB", "12 KiB", "7 B".
 std::string FormatBytes(uint64_t bytes);
 

@@ -11,11 +11,13 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// Measured: libraries' data, the allocator's own, templates, tables of characters. Code and whatever
-// else lies in files is the system's to keep or drop.
+// Measured: libraries' data, the allocator's own, templates, tables of characters. Code and
+// whatever else lies in files is the system's to keep or drop.
 constexpr uint64_t kProcessBytes = 2 * kMiB;
 // A thread's touched stack and its first piece of the allocator's memory.
 constexpr uint64_t kThreadBytes = kMiB / 8;
+// A sequence: its connection's buffers, the state of its request.
+constexpr uint64_t kSequenceBytes = kMiB / 32;
 // The sampler: scores, candidates, counts, a heap.
 constexpr uint64_t kSamplerBytesPerToken = 40;
 // A page: its place in the free list, in page tables and in the index of known blocks.
@@ -30,7 +32,9 @@ constexpr uint64_t kBytesPerSlot = 16;
 uint64_t KvBytes(const KvLayout& layout, std::span<const uint32_t> pages) {
   HADAL_CHECK(pages.size() == layout.groups.size());
   uint64_t bytes = 0;
-  for (size_t g = 0; g < pages.size(); ++g) bytes += layout.groups[g].page_bytes * pages[g];
+  for (size_t g = 0; g < pages.size(); ++g) {
+    bytes = SaturatedSum(bytes, SaturatedProduct(layout.groups[g].page_bytes, pages[g]));
+  }
   return bytes;
 }
 
@@ -43,7 +47,7 @@ uint64_t OverheadBytes(const MemoryModel& model, const MemoryChoice& choice, con
     n_blocks = std::max<uint64_t>(n_blocks, n);
   }
   const uint64_t per_row = 16 + 8 * pages.size() + uint64_t{model.spec->rope.dim} * sizeof(float);
-  return kProcessBytes + model.n_threads * kThreadBytes +
+  return kProcessBytes + model.n_threads * kThreadBytes + limits.max_sequences * kSequenceBytes +
          model.spec->vocab * kSamplerBytesPerToken + limits.max_tokens * per_row +
          n_pages * kBytesPerPage + n_blocks * (kBytesPerBlock + layout.block_size * kBytesPerSlot);
 }

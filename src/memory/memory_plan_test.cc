@@ -61,6 +61,16 @@ TEST(DealPages, AWindowNeedsOnlyWhatItSees) {
   EXPECT_EQ(DealPages(layout, 64, 32, 1600, 128), (std::vector<uint32_t>{128, 128}));
 }
 
+TEST(KvBytes, MadeUpDimensionsDoNotWrapAround) {
+  KvLayout layout = MakeKvLayout(GqaSpec(2, 1, 32), DType::kBF16, 16);
+  layout.groups[0].page_bytes = uint64_t{1} << 60;
+  EXPECT_EQ(KvBytes(layout, std::vector<uint32_t>{1 << 20}), UINT64_MAX);
+  MemoryBytes bytes;
+  bytes[MemoryCategory::kKv] = UINT64_MAX;
+  bytes[MemoryCategory::kWeights] = 5;
+  EXPECT_EQ(bytes.total(), UINT64_MAX);
+}
+
 TEST(FormatBytes, ThreeDigitsOrSo) {
   EXPECT_EQ(FormatBytes(7), "7 B");
   EXPECT_EQ(FormatBytes(12 << 10), "12 KiB");

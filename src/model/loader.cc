@@ -216,6 +216,10 @@ uint64_t PlanWeightBytes(const Checkpoint& checkpoint, const Backend& backend,
     } else {
       bytes += backend.WeightBytes(entry.view, PolicyOf(entry.name, policy));
     }
+    if (bytes >> 62 != 0) {
+      Fail(ErrorKind::kUnsupported, "tensor '{}': with it the weights take more than 2^62 bytes",
+           entry.name);
+    }
   }
   return bytes;
 }

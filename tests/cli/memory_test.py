@@ -151,35 +151,38 @@ class Server:
 class Serve(unittest.TestCase):
     N = 8  # sequences
 
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.model = str(pathlib.Path(cls.folder.name) / "model.gguf")
-        few = [] if "HADAL_MEMORY_SHAPE" in os.environ else ["--layers", "6"]
-        subprocess.run([MAKE_MODEL, SHAPE, cls.model, "--type", TYPE, *few], check=True, stdout=subprocess.DEVNULL)
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
 
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
+    def make(self, shape, *few):
+        model = str(pathlib.Path(self.folder.name) / "model.gguf")
+        if "HADAL_MEMORY_SHAPE" in os.environ:
+            shape, few = SHAPE, ()
+        subprocess.run([MAKE_MODEL, shape, model, "--type", TYPE, *few], check=True, stdout=subprocess.DEVNULL)
+        return model
+
+    def small_gqa(self):
+        return self.make("smollm2-135m", "--layers", "6")
 
     def fill(self, server, tokens, seed):
-        """Texts that have nothing in common, half as many tokens again as the pool holds."""
+        """Texts that have nothing in common, a quarter more tokens than the pool holds."""
         draw = random.Random(seed)
         length = tokens // self.N - 8
-        prompts = [[draw.randrange(300) for _ in range(length)] for _ in range(self.N * 3 // 2)]
+        prompts = [[draw.randrange(300) for _ in range(length)] for _ in range(self.N * 5 // 4)]
         with concurrent.futures.ThreadPoolExecutor(self.N) as pool:
             for answer in pool.map(server.complete, prompts):
                 self.assertEqual(answer["usage"]["completion_tokens"], 2)
 
-    def check(self, dtype):
-        options = ["--kv-dtype", dtype, "--kv-memory", "24m", "--max-num-seqs", str(self.N), "-t", "2",
+    def check(self, model, dtype):
+        options = ["--kv-dtype", dtype, "--kv-memory", "8m", "--max-num-seqs", str(self.N), "-t", "2",
                    "--max-num-batched-tokens", "256", "--swap-space", "8m"]
-        done = subprocess.run([HADAL, "plan", self.model, *options, "--json"], capture_output=True, check=True)
+        done = subprocess.run([HADAL, "plan", model, *options, "--json"], capture_output=True, check=True)
         plan = json.loads(done.stdout)
         tokens = plan["kv"]["groups"][0]["pages"] * plan["kv"]["block_size"]
         total = plan["total_bytes"]
         slack = max(4 * MIB, total // 50)
-        with Server(self.model, options) as server:
+        with Server(model, options) as server:
             self.assertEqual(server.gauges("hadal_memory_planned_bytes"), plan["bytes"])
             reserved = server.gauges("hadal_memory_reserved_bytes")
             for category, planned in plan["bytes"].items():
@@ -188,7 +191,6 @@ class Serve(unittest.TestCase):
             self.fill(server, tokens, 1)
             full = anonymous_bytes(server.process.pid)
             self.fill(server, tokens, 2)
-            self.fill(server, tokens, 3)
             again = anonymous_bytes(server.process.pid)
             used = server.gauges("hadal_memory_used_bytes")
         self.assertEqual(used["kv"], 0, "sequences that ended hold no pages")
@@ -198,14 +200,45 @@ class Serve(unittest.TestCase):
         self.assertGreaterEqual(server.peak, 0.95 * total, facts)
         self.assertLessEqual(again - full, slack // 2, "memory grows while serving")
 
-    def test_peak_is_what_was_planned_bf16(self):
-        self.check("bf16")
+    def test_gqa_bf16(self):
+        self.check(self.small_gqa(), "bf16")
 
-    def test_peak_is_what_was_planned_int8(self):
-        self.check("int8")
+    def test_gqa_int8(self):
+        self.check(self.small_gqa(), "int8")
 
-    def test_peak_is_what_was_planned_fp8(self):
-        self.check("fp8")
+    def test_mla_fp8(self):
+        self.check(self.make("deepseek-v2-lite", "--layers", "4", "--experts", "8", "--vocab", "16384",
+                             "--intermediate", "2048", "--moe-intermediate", "256"), "fp8")
+
+    def test_what_does_not_fit_is_refused_before_loading(self):
+        done = subprocess.run([HADAL, "serve", self.small_gqa(), "--port", "0", "--memory", "90m",
+                               "--max-model-len", "8192"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("not enough memory for a context of 8192 tokens", done.stderr)
+        self.assertIn("it would fit with --max-model-len", done.stderr)
+        everything = 1 << 50
+        done = subprocess.run([HADAL, "serve", self.small_gqa(), "--port", "0", "--memory", str(everything)],
+                              capture_output=True, text=True, timeout=60)
+        self.assertIn("is more than", done.stderr)
+        self.assertEqual(done.returncode, 1)
+
+    def test_a_control_group_bounds_the_plan(self):
+        group = make_control_group()
+        if group is None:
+            self.skipTest("control groups are not writable here")
+        folder, limit = group
+        try:
+            (folder / limit).write_text(str(256 * MIB))
+            done = subprocess.run([HADAL, "plan", self.small_gqa(), "--json"], capture_output=True,
+                                  preexec_fn=lambda: (folder / "cgroup.procs").write_text("0"))
+            plan = json.loads(done.stdout)
+            self.assertIn("control group", plan["budget"])
+            self.assertLessEqual(plan["budget_bytes"], 0.9 * 256 * MIB)
+            self.assertLessEqual(plan["total_bytes"], plan["budget_bytes"])
+            # The pool takes all that is left.
+            self.assertGreater(plan["total_bytes"], 0.97 * plan["budget_bytes"])
+        finally:
+            folder.rmdir()
 
 
 if __name__ == "__main__":
