@@ -121,6 +121,13 @@ class Connections(ChaosTest):
             for connection in halves:
                 connection.close()
 
+    def expect_given_back(self, what, before, at_least):
+        gone = 'hadal_requests_aborted_total{cause="client_gone"}'
+        waited = self.server.wait_for(lambda m: m[gone] >= before[gone] + at_least)
+        self.assertIsNotNone(waited, f"{what}: not noticed")
+        waited += self.server.wait_until_idle()
+        print(f"{what} left: all given back after {waited:.2f} s")
+
     def test_clients_vanish(self):
         """In the queue, at the prompt, while streaming, by reset and by close."""
         for leave in (reset, socket.socket.close):
@@ -130,15 +137,19 @@ class Connections(ChaosTest):
                 connection.sendall(completion(f"{i} boats", 900))
             for connection in crowd:
                 self.assertIn(b"data:", connection.recv(4096) + connection.recv(4096))
+            before = self.server.metrics()
             for connection in crowd:
                 leave(connection)
-            print(f"streams left: all given back after {self.server.wait_until_idle():.2f} s")
+            self.expect_given_back("streams", before, 8)
             # At the prompt.
             crowd = [self.server.socket() for _ in range(8)]
             for i, connection in enumerate(crowd):
-                connection.sendall(completion(f"{i}" + " boat" * 400, 100))
+                connection.sendall(completion(f"{i}" + " boat" * 400, 400))
+            self.assertIsNotNone(self.server.wait_for(lambda m: m["hadal_requests_running"] > 0))
+            before = self.server.metrics()
+            for connection in crowd:
                 leave(connection)
-            print(f"prompts left: all given back after {self.server.wait_until_idle():.2f} s")
+            self.expect_given_back("prompts", before, 1)
             # Waiting behind more streams than run at once, streamed or not.
             crowd = [self.server.socket() for _ in range(32)]
             for i, connection in enumerate(crowd):
@@ -147,11 +158,14 @@ class Connections(ChaosTest):
             late = [self.server.socket() for _ in range(8)]
             for i, connection in enumerate(late):
                 connection.sendall(completion("late", 10, stream=i % 2 == 0))
+            self.assertIsNotNone(self.server.wait_for(lambda m: m["hadal_requests_waiting"] == 8))
+            before = self.server.metrics()
             for connection in late:
                 leave(connection)
+            self.assertIsNotNone(self.server.wait_for(lambda m: m["hadal_requests_waiting"] == 0))
             for connection in crowd:
                 leave(connection)
-            print(f"queue left: all given back after {self.server.wait_until_idle():.2f} s")
+            self.expect_given_back("queue", before, 40)
 
 
 class SlowReader(ChaosTest):
