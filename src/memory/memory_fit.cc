@@ -105,9 +105,10 @@ class Fitter {
   const uint64_t kv = bytes[MemoryCategory::kKv];
   const uint32_t n = wish.all_at_once ? wish.choice.limits.max_sequences : 1;
   std::string text = fmt::format(
-      "not enough memory for a context of {} tokens{}: weights {}, KV {}, buffers {}, everything "
+      "not enough memory for {}{}: weights {}, KV {}, buffers {}, everything "
       "else {}, together {}; there are {} ({})",
-      context, n > 1 ? fmt::format(" in each of {} sequences", n) : "",
+      wish.context ? fmt::format("a context of {} tokens", context) : "even one page of KV",
+      n > 1 ? fmt::format(" in each of {} sequences", n) : "",
       FormatBytes(bytes[MemoryCategory::kWeights]), FormatBytes(kv),
       FormatBytes(bytes[MemoryCategory::kActivations] + bytes[MemoryCategory::kLogits] +
                   bytes[MemoryCategory::kWorkspace]),

@@ -157,6 +157,7 @@ TEST(Refusal, OffersEverythingTogetherWhenNothingElseHelps) {
   const TestModel model(Spec());
   MemoryWish wish = ServeWish();
   const std::string text = Refusal(model, wish, {50 * kMiB, "a test"});
+  EXPECT_NE(text.find("even one page of KV"), std::string::npos) << text;
   EXPECT_NE(text.find("--weights q4"), std::string::npos) << text;
   EXPECT_NE(Refusal(model, wish, {kMiB, "a test"}).find("a smaller model"), std::string::npos);
 }

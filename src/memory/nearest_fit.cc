@@ -9,11 +9,22 @@
 namespace hadal {
 namespace {
 
+// What an offer leaves room for where no context was asked for.
+constexpr uint64_t kUsefulContext = 1024;
+
 // Changes one choice at a time, as little as makes it fit.
 class Nearest {
  public:
   Nearest(const MemoryModel& model, const MemoryWish& wish, const MemoryBudget& budget)
-      : model_(model), wish_(wish), budget_(budget) {}
+      : model_(model),
+        given_(wish),
+        wish_(wish),
+        budget_(budget),
+        asked_(wish.context.has_value()) {
+    if (asked_) return;
+    const uint64_t own = wish.model_context > 0 ? wish.model_context : kUsefulContext;
+    wish_.context = std::min(kUsefulContext, own);
+  }
 
   std::string Offers() {
     Context();
@@ -35,7 +46,7 @@ class Nearest {
   }
   // As if no context had been asked for.
   static MemoryWish AnyContext(MemoryWish wish) {
-    if (wish.context) wish.default_context = *wish.context;
+    wish.default_context = *wish.context;
     wish.context.reset();
     return wish;
   }
@@ -52,7 +63,7 @@ class Nearest {
   }
 
   void Context() {
-    if (!wish_.context) return;
+    if (!asked_) return;
     if (const auto fitted = Fit(AnyContext(wish_))) {
       offers_.push_back(
           fmt::format("{} {}", wish_.names.context, fitted->choice.limits.max_context));
@@ -61,14 +72,14 @@ class Nearest {
 
   // What is left for the pool, or would do for all sequences, in whole MiB.
   void KvMemory() {
-    if (!wish_.kv_bytes) return;
-    MemoryWish any = wish_;
+    if (!given_.kv_bytes) return;
+    MemoryWish any = given_;
     any.kv_bytes.reset();
     const auto fitted = Fit(any);
     if (!fitted) return;
     const uint64_t mib = fitted->bytes[MemoryCategory::kKv] >> 20;
     any.kv_bytes = mib << 20;
-    if (mib << 20 != *wish_.kv_bytes && Fit(any)) {
+    if (mib << 20 != *given_.kv_bytes && Fit(any)) {
       offers_.push_back(fmt::format("--kv-memory {}m", mib));
     }
   }
@@ -120,39 +131,40 @@ class Nearest {
     return {{"--weights q8", WeightPolicy::kQ8}, {"--weights q4", WeightPolicy::kQ4}};
   }
 
-  // When no single change is enough.
+  // When no single change is enough: one after the other, until it fits.
   void Together() {
-    MemoryWish least = AnyContext(wish_);
-    std::string text;
-    if (TokenBytes(DType::kI8) < TokenBytes(least.choice.kv_dtype)) {
-      least.choice.kv_dtype = DType::kI8;
-      text += " --kv-dtype int8";
-    }
-    if (!wish_.names.sequences.empty() && least.choice.limits.max_sequences > 1) {
+    MemoryWish least = wish_;
+    std::vector<std::string> changes;
+    const StepLimits& limits = least.choice.limits;
+    if (!wish_.names.sequences.empty() && limits.max_sequences > 1) {
       least = WithSequences(least, 1);
-      text += fmt::format(" {} 1", wish_.names.sequences);
+      changes.push_back(fmt::format("{} 1", wish_.names.sequences));
     }
-    const uint32_t chunk = std::max(least.choice.limits.max_sequences, 64u);
-    if (least.choice.limits.max_tokens > chunk) {
-      least = WithChunk(least, chunk);
-      text += fmt::format(" {} {}", wish_.names.chunk, chunk);
+    if (limits.max_tokens > std::max(limits.max_sequences, 64u) && !Fit(least)) {
+      least = WithChunk(least, std::max(limits.max_sequences, 64u));
+      changes.push_back(fmt::format("{} {}", wish_.names.chunk, limits.max_tokens));
     }
-    std::vector<std::pair<const char*, WeightPolicy>> weights = LighterWeights();
-    weights.insert(weights.begin(), {"", least.choice.weights});
-    for (const auto& [option, policy] : weights) {
+    if (TokenBytes(DType::kI8) < TokenBytes(least.choice.kv_dtype) && !Fit(least)) {
+      least.choice.kv_dtype = DType::kI8;
+      changes.emplace_back("--kv-dtype int8");
+    }
+    least = AnyContext(least);
+    for (const auto& [option, policy] : LighterWeights()) {
+      if (Fit(least)) break;
       least.choice.weights = policy;
-      const auto fitted = Fit(least);
-      if (!fitted) continue;
-      text += fmt::format(" {}{}{} {}", option, *option == 0 ? "" : " ", wish_.names.context,
-                          fitted->choice.limits.max_context);
-      offers_.push_back(text.substr(text.find_first_not_of(' ')) + " (all of it)");
-      return;
+      if (Fit(least)) changes.emplace_back(option);
     }
+    const auto fitted = Fit(least);
+    if (!fitted) return;
+    changes.push_back(fmt::format("{} {}", wish_.names.context, fitted->choice.limits.max_context));
+    offers_.push_back(fmt::format("{} (all of it)", fmt::join(changes, " ")));
   }
 
   const MemoryModel& model_;
-  const MemoryWish& wish_;
+  const MemoryWish& given_;
+  MemoryWish wish_;  // the same with a context
   const MemoryBudget& budget_;
+  const bool asked_;  // for that context
   std::vector<std::string> offers_;
 };
 
