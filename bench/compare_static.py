@@ -6,7 +6,7 @@
 The trace comes faster than either can serve it. Static mode collects --batch requests, computes them to
 the end of the last and reserves whole contexts; see `hadal serve --batching`. The two run in turn, each
 time a fresh process. Printed: the ratios of requests per second, of P99 latency and of the KV pages
-held, on average while requests were there.
+reserved (held or promised), on average while requests were there.
 """
 import argparse
 import json
@@ -21,17 +21,18 @@ from live_server import LiveServer, load  # noqa: E402
 
 
 class PageWatch(threading.Thread):
-    """Samples how many KV pages are held while there are requests."""
+    """Samples how many KV pages are taken from others, held or promised, while there are requests."""
 
     def __init__(self, server):
         super().__init__(daemon=True)
-        self.server, self.ended, self.held = server, threading.Event(), []
+        self.server, self.ended, self.reserved = server, threading.Event(), []
 
     def run(self):
         while not self.ended.wait(0.2):
             metrics = self.server.metrics()
             if metrics["hadal_requests_running"] > 0:
-                self.held.append(metrics["hadal_kv_pages"] - metrics["hadal_kv_free_pages"])
+                self.reserved.append(metrics["hadal_kv_pages"] - metrics["hadal_kv_free_pages"]
+                                     + metrics["hadal_kv_promised_pages"])
 
 
 def measure(options, mode, folder):
@@ -47,8 +48,8 @@ def measure(options, mode, folder):
         watch.ended.set()
         watch.join()
     return {"requests/s": result["request_throughput"], "P99 latency ms": result["p99_e2el_ms"],
-            "P99 TTFT ms": result["p99_ttft_ms"], "KV pages held, mean": statistics.mean(watch.held or [0]),
-            "KV pages held, most": max(watch.held or [0])}
+            "P99 TTFT ms": result["p99_ttft_ms"], "KV pages, mean": statistics.mean(watch.reserved or [0]),
+            "KV pages, most": max(watch.reserved or [0])}
 
 
 def main():

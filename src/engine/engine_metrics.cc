@@ -63,6 +63,7 @@ void EngineMetrics::Update(const EngineStats& stats, const SchedulerTotals& tota
   set(Gauge::kKvPages, pages);
   set(Gauge::kKvFreePages, pages - used);
   set(Gauge::kKvCachedPages, kv.cached_pages);
+  set(Gauge::kKvPromisedPages, kv.promised_pages);
   set(Gauge::kKvFragmentation, kv.fragmentation());
   set(Gauge::kSwapUsedBytes, stats.swap_used_bytes);
   metrics_->Set(Gauge::kUsedBytes, static_cast<double>(kv.used_bytes), {"kv"});

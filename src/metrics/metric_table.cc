@@ -104,6 +104,7 @@ constexpr MetricSpec kGauges[] = {
     {"hadal_kv_pages", "pages", "KV pages there are."},
     {"hadal_kv_free_pages", "pages", "Pages no sequence holds, cached ones included."},
     {"hadal_kv_cached_pages", "pages", "Free pages that the prefix cache could give back."},
+    {"hadal_kv_promised_pages", "pages", "Free pages kept for sequences that will need them."},
     {"hadal_kv_fragmentation_ratio", "ratio", "Unused slots over all slots of allocated pages."},
     {"hadal_swap_used_bytes", "bytes", "Bytes of the swap file in use."},
     {"hadal_breaker_state", "1", "1 for the state that the circuit breaker is in.", {{kBreaker}}},

@@ -48,6 +48,7 @@ enum class Gauge : uint8_t {
   kKvPages,
   kKvFreePages,
   kKvCachedPages,
+  kKvPromisedPages,
   kKvFragmentation,
   kSwapUsedBytes,
   kBreakerState,
