@@ -62,7 +62,7 @@ OrderedJson ChatFormat::Whole(const Generation& generation,
     const ChoiceDelta& whole = choices[i];
     OrderedJson logprobs = nullptr;
     if (options_.logprobs) {
-      logprobs = ChatLogprobs(whole.tokens, tokenizer_, !whole.output.reasoning.empty());
+      logprobs = ChatLogprobs(whole.tokens, tokenizer_);
     }
     list.push_back({{"index", i},
                     {"message", WholeMessage(whole, options_)},
@@ -87,7 +87,7 @@ OrderedJson ChatFormat::Chunk(OrderedJson choice) const {
   return chunk;
 }
 
-std::optional<OrderedJson> ChatFormat::Begin(uint32_t choice) const {
+std::optional<OrderedJson> ChatFormat::Begin(const Generation&, uint32_t choice) {
   return Chunk({{"index", choice},
                 {"delta", {{"role", "assistant"}, {"content", ""}}},
                 {"logprobs", nullptr},
@@ -101,7 +101,7 @@ OrderedJson ChatFormat::Delta(uint32_t choice, const ChoiceDelta& delta) {
   if (!delta.output.tool_calls.empty()) json["tool_calls"] = PartialCalls(delta.output.tool_calls);
   OrderedJson logprobs = nullptr;
   if (options_.logprobs && !delta.tokens.empty()) {
-    logprobs = ChatLogprobs(delta.tokens, tokenizer_, !delta.output.reasoning.empty());
+    logprobs = ChatLogprobs(delta.tokens, tokenizer_);
   }
   return Chunk({{"index", choice},
                 {"delta", std::move(json)},

@@ -20,7 +20,7 @@ class ChatFormat final : public ReplyFormat {
   OrderedJson Whole(const Generation& generation,
                     const std::vector<ChoiceDelta>& choices) const override;
   // The role, once: clients concatenate what comes twice.
-  std::optional<OrderedJson> Begin(uint32_t choice) const override;
+  std::optional<OrderedJson> Begin(const Generation& generation, uint32_t choice) override;
   OrderedJson Delta(uint32_t choice, const ChoiceDelta& delta) override;
   OrderedJson End(uint32_t choice, const Choice& ended) const override;
   OrderedJson Usage(const UsageTotals& usage) const override;

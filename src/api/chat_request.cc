@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "api/api_error.h"
 #include "api/model_names.h"
 #include "chat/conversation.h"
@@ -78,16 +81,6 @@ void ReadToolChoice(Fields& fields, ChatRequest& request) {
 }
 
 void RefuseUnsupported(Fields& fields) {
-  if (const OrderedJson* format = fields.Find("response_format")) {
-    Fields inner(*format, "response_format.");
-    if (inner.String("type").value_or("") != "text") {
-      inner.Refuse(
-          "type",
-          "can only be \"text\": JSON output needs constrained decoding, which this server "
-          "does not have yet",
-          "unsupported_value");
-    }
-  }
   if (const OrderedJson* modalities = fields.Find("modalities");
       modalities != nullptr && *modalities != OrderedJson{"text"}) {
     fields.Refuse("modalities", "can only be [\"text\"]", "unsupported_value");
@@ -126,6 +119,7 @@ class Thinking {
                                       source_, source, source_));
     }
   }
+  bool enabled() const { return enabled_.value_or(false); }
   // Templates call it by two names.
   void Apply() {
     if (!enabled_) return;
@@ -155,13 +149,45 @@ void ReadThinking(Fields& fields, ChatRequest& request) {
     thinking.Say(type == "enabled", "thinking");
   }
   if (const auto effort = fields.String("reasoning_effort")) {
+    constexpr std::string_view kEfforts[] = {"none", "minimal", "low", "medium",
+                                             "high", "xhigh",   "max", "ultra"};
+    if (std::find(std::begin(kEfforts), std::end(kEfforts), *effort) == std::end(kEfforts)) {
+      fields.Refuse("reasoning_effort",
+                    "must be none, minimal, low, medium, high, xhigh, max or ultra");
+    }
     thinking.Say(*effort != "none", "reasoning_effort");
     if (!request.template_variables.contains("reasoning_effort")) {
       request.template_variables["reasoning_effort"] = *effort;
     }
   }
+  request.asks_to_think = thinking.enabled();
   thinking.Say(ModelNames::Thinking(request.model), "model");
   thinking.Apply();
+}
+
+void CheckRole(const OrderedJson& message, size_t index) {
+  constexpr std::string_view kRoles[] = {"system", "developer", "user",    "assistant",
+                                         "tool",   "function",  "ipython", "latest_reminder"};
+  const auto& role = message["role"].get_ref<const std::string&>();
+  if (std::find(std::begin(kRoles), std::end(kRoles), role) != std::end(kRoles)) return;
+  const std::string where = fmt::format("messages[{}].role", index);
+  throw ApiError(
+      400,
+      fmt::format("{} is '{}'; it must be system, developer, user, assistant or tool", where, role),
+      where, "invalid_value");
+}
+
+// The older `function_call` and role `function` are a tool call and its result.
+void TranslateFunctions(OrderedJson& message) {
+  const auto call = message.find("function_call");
+  if (call != message.end() && call->is_object() && !message.contains("tool_calls")) {
+    message["tool_calls"] =
+        OrderedJson::array({{{"id", "call_0"}, {"type", "function"}, {"function", *call}}});
+  }
+  message.erase("function_call");
+  if (message["role"] != "function") return;
+  message["role"] = "tool";
+  message["tool_call_id"] = "call_0";
 }
 
 // Messages as the template takes them; an error names the place in `param`.
@@ -169,7 +195,14 @@ OrderedJson CheckedMessages(const OrderedJson& messages, const HistoryStyle& sty
   constexpr std::string_view kSource = "request";
   try {
     CheckMessages(messages, std::string(kSource));
-    return PrepareMessages(messages, style, std::string(kSource));
+    OrderedJson translated = messages;
+    for (size_t i = 0; i < translated.size(); ++i) {
+      CheckRole(translated[i], i);
+      TranslateFunctions(translated[i]);
+    }
+    return PrepareMessages(translated, style, std::string(kSource));
+  } catch (const ApiError&) {
+    throw;
   } catch (const Error& error) {
     const std::string what = error.message().substr(kSource.size() + 2);
     throw ApiError(400, what, what.substr(0, what.find(' ')), "invalid_value");

@@ -19,7 +19,8 @@ struct ChatRequest {
   bool continues = false;
   bool add_generation_prompt = true;
   bool parallel_tool_calls = true;
-  GenerationParams params;  // sampling.logprobs is set
+  bool asks_to_think = false;  // in so many words, not by the model's name alone
+  GenerationParams params;     // sampling.logprobs is set
   std::vector<std::string> warnings;
   std::vector<std::string> unknown;  // members that mean nothing here
 };

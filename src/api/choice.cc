@@ -88,7 +88,7 @@ void Choice::ReleaseTokens(bool all, ChoiceDelta& delta) {
 }
 
 std::string_view Choice::finish_reason() const {
-  if (!complete_) return "length";
+  if (!complete_) return stream_.stopped() ? "stop" : "length";
   if (!stopped() && reason_ == FinishReason::kLength) return "length";
   return called_tools_ ? "tool_calls" : "stop";
 }

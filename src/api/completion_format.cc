@@ -76,6 +76,14 @@ OrderedJson CompletionFormat::Chunk(OrderedJson choice) const {
   return chunk;
 }
 
+std::optional<OrderedJson> CompletionFormat::Begin(const Generation& generation, uint32_t choice) {
+  if (!options_.echo) return std::nullopt;
+  return Chunk({{"index", choice},
+                {"text", tokenizer_.Decode(generation.prompt(choice), true)},
+                {"logprobs", nullptr},
+                {"finish_reason", nullptr}});
+}
+
 OrderedJson CompletionFormat::Delta(uint32_t choice, const ChoiceDelta& delta) {
   if (sent_.size() <= choice) sent_.resize(choice + 1);
   Sent& sent = sent_[choice];

@@ -22,7 +22,8 @@ class CompletionFormat final : public ReplyFormat {
 
   OrderedJson Whole(const Generation& generation,
                     const std::vector<ChoiceDelta>& choices) const override;
-  std::optional<OrderedJson> Begin(uint32_t) const override { return std::nullopt; }
+  // The prompt, where it is to be echoed.
+  std::optional<OrderedJson> Begin(const Generation& generation, uint32_t choice) override;
   OrderedJson Delta(uint32_t choice, const ChoiceDelta& delta) override;
   OrderedJson End(uint32_t choice, const Choice& ended) const override;
   OrderedJson Usage(const UsageTotals& usage) const override;

@@ -67,15 +67,16 @@ CompletionRequest ReadCompletionRequest(const OrderedJson& body, const ParamCont
   request.params = ReadGenerationParams(fields, context, request.warnings);
   ReadLogprobs(fields, request.params.sampling);
   ReadBestOf(fields, request.params);
-  if (!request.params.max_tokens) request.params.max_tokens = kDefaultMaxTokens;
+  request.default_max_tokens = !request.params.max_tokens;
+  if (request.default_max_tokens) request.params.max_tokens = kDefaultMaxTokens;
   if (request.suffix && request.echo) {
     fields.Refuse("echo", "has no meaning together with suffix");
   }
   if (*request.params.max_tokens == 0 && !request.echo) {
     fields.Refuse("max_tokens", "is 0, which is only useful with \"echo\": true");
   }
-  if (request.echo && request.params.stream) {
-    fields.Refuse("echo", "is not available with \"stream\": true");
+  if (request.echo && request.params.stream && request.params.sampling.logprobs >= 0) {
+    fields.Refuse("echo", "is not available with both logprobs and \"stream\": true");
   }
   fields.String("user");
   request.unknown = fields.Unread();

@@ -19,7 +19,8 @@ struct CompletionRequest {
   std::optional<std::string> suffix;
   bool echo = false;
   bool add_special_tokens = true;
-  GenerationParams params;  // sampling.logprobs is set; max_tokens always has a value
+  bool default_max_tokens = false;  // the request named none
+  GenerationParams params;          // sampling.logprobs is set; max_tokens always has a value
   std::vector<std::string> warnings;
   std::vector<std::string> unknown;  // members that mean nothing here
 };

@@ -34,13 +34,19 @@ struct Prepared {
 
 void CheckUnknown(const std::vector<std::string>& unknown, const ApiOptions& options,
                   std::vector<std::string>& warnings) {
-  for (const std::string& name : unknown) {
-    if (options.strict_params) {
-      throw ApiError(400, fmt::format("{} is not a parameter of this route", name), name,
-                     "unknown_parameter");
-    }
-    warnings.push_back(fmt::format("{} is not known here and was ignored", name));
+  if (unknown.empty()) return;
+  if (options.strict_params) {
+    throw ApiError(400, fmt::format("{} is not a parameter of this route", unknown.front()),
+                   unknown.front(), "unknown_parameter");
   }
+  // Clients have limits on headers: the first names do.
+  constexpr size_t kNamed = 8, kNameBytes = 64;
+  std::string names;
+  for (size_t i = 0; i < std::min(unknown.size(), kNamed); ++i) {
+    names += (i == 0 ? "" : ", ") + unknown[i].substr(0, kNameBytes);
+  }
+  if (unknown.size() > kNamed) names += fmt::format(" and {} more", unknown.size() - kNamed);
+  warnings.push_back(fmt::format("not known here and ignored: {}", names));
 }
 
 ReplyHead MakeHead(std::string_view prefix, const std::string& model_name,
@@ -74,11 +80,23 @@ size_t CountMissingThoughts(const ChatRequest& request) {
       }));
 }
 
+// What this model's template does not pass on.
+void WarnOfTemplate(const ServedModel& model, ChatRequest& request) {
+  if (!request.tools.is_null() && !model.template_has_tools) {
+    request.warnings.push_back("the model's chat template knows no tools: they were ignored");
+  }
+  if (request.asks_to_think && !model.template_has_thinking) {
+    request.warnings.push_back("the model's chat template knows no thinking: it was ignored");
+  }
+}
+
 Prepared PrepareChat(const OrderedJson& body, const ServedModel& model, const ApiOptions& options) {
   ChatRequest request = ReadChatRequest(body, model.params, model.history);
   model.names.Check(request.model);
   CheckUnknown(request.unknown, options, request.warnings);
+  WarnOfTemplate(model, request);
   const MarkedText text = RenderChat(request, model, std::time(nullptr));
+  CheckLength(text.size(), model);
 
   Prepared prepared;
   prepared.head = MakeHead("chatcmpl-", request.model, model);
@@ -107,6 +125,17 @@ Prepared PrepareChat(const OrderedJson& body, const ServedModel& model, const Ap
   return prepared;
 }
 
+// A limit that the client did not ask for is no reason to refuse its prompt.
+void ClampToContext(const ServedModel& model, const std::vector<std::vector<int32_t>>& prompts,
+                    GenerationParams& params) {
+  const uint64_t capacity = model.engine->capacity();
+  for (const std::vector<int32_t>& prompt : prompts) {
+    if (prompt.size() >= capacity) return;
+    params.max_tokens =
+        static_cast<uint32_t>(std::min<uint64_t>(*params.max_tokens, capacity - prompt.size()));
+  }
+}
+
 Prepared PrepareCompletion(const OrderedJson& body, const ServedModel& model,
                            const ApiOptions& options) {
   CompletionRequest request = ReadCompletionRequest(body, model.params);
@@ -122,6 +151,7 @@ Prepared PrepareCompletion(const OrderedJson& body, const ServedModel& model,
                      "invalid_value");
     }
   }
+  if (request.default_max_tokens) ClampToContext(model, prepared.plan.prompts, request.params);
   const bool logprobs = request.params.sampling.logprobs >= 0;
   prepared.plan.echo = request.echo && logprobs;
   prepared.format = std::make_unique<CompletionFormat>(
@@ -178,7 +208,10 @@ class Record {
     }
     metrics_.Add(Counter::kReasoningTokens, static_cast<double>(ended.usage().reasoning_tokens));
     for (uint32_t i = 0; i < ended.n_choices(); ++i) {
-      if (ended.ended(i)) metrics_.Add(Counter::kFinished, 1, {ended.choice(i).finish_reason()});
+      const std::string_view reason = ended.ended(i)    ? ended.choice(i).finish_reason()
+                                      : ended.failure() ? "error"
+                                                        : "cancelled";
+      metrics_.Add(Counter::kFinished, 1, {reason});
     }
     if (ended.ended()) return;
     const std::string_view cause = ended.failure()        ? "error"
@@ -210,6 +243,7 @@ Awaitable<void> Answer(Exchange& exchange, Generation& generation, Prepared& pre
 template <typename Prepare>
 Awaitable<void> ApiServer::Complete(Exchange& exchange, Prepare prepare) {
   const ServedModel& model = Model();
+  CheckEncoding(exchange.request());
   // A closure inside a co_await expression would be destroyed twice by GCC 12.
   auto job = [this, &model, prepare, body = exchange.request().body] {
     return prepare(ParseBody(body), model, options_);

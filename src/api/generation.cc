@@ -44,6 +44,15 @@ OrderedJson ReportJson(uint32_t index, const Choice& choice, const FinishedEvent
 }  // namespace
 
 Generation::Generation(const ServedModel& model, GenerationPlan plan) : plan_(std::move(plan)) {
+  const size_t n_choices = plan_.prompts.size() * plan_.params.n;
+  if (n_choices > model.engine->max_open_requests()) {
+    throw ApiError(400,
+                   fmt::format("n: {} prompts of {} choices are {}, more than the {} that this "
+                               "server holds at once",
+                               plan_.prompts.size(), plan_.params.n, n_choices,
+                               model.engine->max_open_requests()),
+                   "n", "invalid_value");
+  }
   for (uint32_t p = 0; p < plan_.prompts.size(); ++p) Submit(model, p);
   open_ = choices_.size();
   const GenerationParams& params = plan_.params;

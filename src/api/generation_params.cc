@@ -135,6 +135,22 @@ void ReadSalt(Fields& fields, GenerationParams& params) {
   }
 }
 
+// Parameters that change what an answer may be: to leave them out in silence would be wrong.
+void RefuseConstraints(Fields& fields) {
+  constexpr const char* kWhy = "needs constrained decoding, which this server does not have yet";
+  for (const char* key : {"guided_json", "guided_regex", "guided_choice", "guided_grammar",
+                          "structured_outputs", "grammar", "json_schema"}) {
+    if (fields.Has(key)) fields.Refuse(key, kWhy, "unsupported_value");
+  }
+  const OrderedJson* format = fields.Find("response_format");
+  if (format == nullptr) return;
+  Fields inner(*format, "response_format.");
+  if (inner.String("type").value_or("") != "text") {
+    inner.Refuse("type", std::string("can only be \"text\": JSON output ") + kWhy,
+                 "unsupported_value");
+  }
+}
+
 void CheckSampling(const SamplingParams& sampling, uint32_t vocab) {
   try {
     Validate(sampling, vocab);
@@ -165,6 +181,11 @@ GenerationParams ReadGenerationParams(Fields& fields, const ParamContext& contex
   if (const auto count = fields.Integer("prompt_logprobs", 0, kMaxLogprobs)) {
     if (params.stream) fields.Refuse("prompt_logprobs", "is not available with \"stream\": true");
     params.prompt_logprobs = static_cast<int32_t>(*count);
+  }
+  RefuseConstraints(fields);
+  if (params.max_tokens && params.sampling.min_tokens > *params.max_tokens) {
+    fields.Refuse("min_tokens", fmt::format("is {}, more than max_tokens ({})",
+                                            params.sampling.min_tokens, *params.max_tokens));
   }
   CheckSampling(params.sampling, context.vocab);
   return params;

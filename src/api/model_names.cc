@@ -36,9 +36,8 @@ void ModelNames::Check(std::string_view name) const {
 }
 
 std::optional<bool> ModelNames::Thinking(std::string_view name) {
-  if (name == "deepseek-chat") return false;
-  if (name == "deepseek-reasoner") return true;
-  return std::nullopt;
+  if (!Contains(kAliases, name)) return std::nullopt;
+  return name != "deepseek-chat";
 }
 
 std::string ModelNameOf(const std::string& path) {

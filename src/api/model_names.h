@@ -21,7 +21,7 @@ class ModelNames {
   // Throws ApiError(404, "model_not_found") for any other name; an empty one is the model itself.
   void Check(std::string_view name) const;
 
-  // What a name says about thinking: deepseek-reasoner asks for it, deepseek-chat forbids it.
+  // What a name says about thinking: deepseek-chat forbids it, DeepSeek's other names ask for it.
   static std::optional<bool> Thinking(std::string_view name);
 
  private:

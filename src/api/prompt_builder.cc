@@ -10,6 +10,19 @@
 namespace hadal::api {
 namespace {
 
+// OpenAI's schema asks for neither, many templates for both.
+OrderedJson WithDefaults(const OrderedJson& tools) {
+  OrderedJson complete = tools;
+  for (OrderedJson& tool : complete) {
+    OrderedJson& function = tool["function"];
+    if (!function.contains("description")) function["description"] = "";
+    if (!function.contains("parameters")) {
+      function["parameters"] = {{"type", "object"}, {"properties", OrderedJson::object()}};
+    }
+  }
+  return complete;
+}
+
 MarkedText Render(const ChatRequest& request, const OrderedJson& messages, bool generation_prompt,
                   const ServedModel& model, std::time_t now) {
   if (!model.chat_template) {
@@ -25,12 +38,22 @@ MarkedText Render(const ChatRequest& request, const OrderedJson& messages, bool 
   input.extra = request.template_variables;
   input.special_tokens = model.special_tokens;
   input.now = now;
+  std::string problem;
   try {
     return model.chat_template->Render(input);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kInvalid) throw;
-    throw ApiError(400, error.message(), "messages", "invalid_conversation");
+    problem = error.message();
   }
+  if (!input.tools.is_null()) {
+    input.tools = WithDefaults(input.tools);
+    try {
+      return model.chat_template->Render(input);
+    } catch (const Error&) {
+      // The first message is about what the client has sent.
+    }
+  }
+  throw ApiError(400, problem, "messages", "invalid_conversation");
 }
 
 std::string_view Trimmed(std::string_view text) {
@@ -130,6 +153,8 @@ std::vector<int32_t> BuildCompletionPrompt(const CompletionRequest::Prompt& prom
                                            const CompletionRequest& request,
                                            const ServedModel& model) {
   const Tokenizer& tokenizer = *model.tokenizer;
+  if (const auto* text = std::get_if<std::string>(&prompt)) CheckLength(text->size(), model);
+  if (request.suffix) CheckLength(request.suffix->size(), model);
   if (!request.suffix) {
     if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) return *ids;
     return tokenizer.Encode(std::get<std::string>(prompt),
@@ -147,6 +172,16 @@ std::vector<int32_t> BuildCompletionPrompt(const CompletionRequest::Prompt& prom
       ids != nullptr ? *ids : tokenizer.Encode(std::get<std::string>(prompt), plain);
   return FillInTheMiddle(before, tokenizer.Encode(*request.suffix, plain), model,
                          request.add_special_tokens);
+}
+
+void CheckLength(size_t text_bytes, const ServedModel& model) {
+  const uint64_t capacity = model.engine->capacity();
+  const uint64_t tokens = text_bytes / model.longest_token;
+  if (tokens <= capacity) return;
+  throw Error(
+      ErrorKind::kInvalid,
+      fmt::format("the prompt has at least {} tokens; the context holds {}", tokens, capacity),
+      {.context_overflow = {{tokens, 1, capacity}}});
 }
 
 FimTokens FindFimTokens(const Tokenizer& tokenizer) {

@@ -17,6 +17,10 @@ namespace hadal::api {
 // conversation, or there is none.
 MarkedText RenderChat(const ChatRequest& request, const ServedModel& model, std::time_t now);
 
+// Throws ApiError(400, "context_length_exceeded") for a text that cannot fit, however it is
+// tokenized: nobody waits for the tokenizer to find out.
+void CheckLength(size_t text_bytes, const ServedModel& model);
+
 // The tokens of a prompt. With `suffix`: between the model's fill-in-the-middle tokens; throws
 // ApiError(400) when it has none.
 std::vector<int32_t> BuildCompletionPrompt(const CompletionRequest::Prompt& prompt,

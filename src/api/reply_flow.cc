@@ -46,10 +46,11 @@ std::string Events(const Generation& generation, std::vector<Generation::Update>
   return events;
 }
 
-std::string FirstEvents(const Generation& generation, const ReplyFormat& format) {
+std::string FirstEvents(const Generation& generation, ReplyFormat& format) {
   std::string events;
   for (uint32_t i = 0; i < generation.n_choices(); ++i) {
-    if (const std::optional<OrderedJson> begin = format.Begin(i)) events += SseData(Dump(*begin));
+    if (const std::optional<OrderedJson> begin = format.Begin(generation, i))
+      events += SseData(Dump(*begin));
   }
   return events;
 }

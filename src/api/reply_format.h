@@ -32,7 +32,7 @@ class ReplyFormat {
                             const std::vector<ChoiceDelta>& choices) const = 0;
 
   // The first chunk of a choice; absent: there is nothing to say yet.
-  virtual std::optional<OrderedJson> Begin(uint32_t choice) const = 0;
+  virtual std::optional<OrderedJson> Begin(const Generation& generation, uint32_t choice) = 0;
   // REQUIRES: a delta that is not empty.
   virtual OrderedJson Delta(uint32_t choice, const ChoiceDelta& delta) = 0;
   virtual OrderedJson End(uint32_t choice, const Choice& ended) const = 0;

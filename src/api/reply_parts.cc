@@ -38,8 +38,7 @@ double FiniteLogprob(double logprob) {
   return std::isfinite(logprob) ? std::max(logprob, kLowestLogprob) : kLowestLogprob;
 }
 
-OrderedJson ChatLogprobs(const std::vector<TokenEntry>& tokens, const Tokenizer& tokenizer,
-                         bool with_thoughts) {
+OrderedJson ChatLogprobs(const std::vector<TokenEntry>& tokens, const Tokenizer& tokenizer) {
   OrderedJson content = OrderedJson::array(), reasoning = OrderedJson::array();
   for (const TokenEntry& entry : tokens) {
     OrderedJson json = ChatToken(entry.logprobs.chosen, tokenizer);
@@ -50,7 +49,7 @@ OrderedJson ChatLogprobs(const std::vector<TokenEntry>& tokens, const Tokenizer&
     (entry.in_thought ? reasoning : content).push_back(std::move(json));
   }
   OrderedJson result = {{"content", std::move(content)}};
-  if (with_thoughts) result["reasoning_content"] = std::move(reasoning);
+  if (!reasoning.empty()) result["reasoning_content"] = std::move(reasoning);
   result["refusal"] = nullptr;
   return result;
 }

@@ -26,9 +26,8 @@ OrderedJson UsageJson(const UsageTotals& usage);
 double FiniteLogprob(double logprob);
 
 // {"content": [...], "reasoning_content": [...]}: the tokens of thoughts stand in the second, which
-// is there only when `with_thoughts`.
-OrderedJson ChatLogprobs(const std::vector<TokenEntry>& tokens, const Tokenizer& tokenizer,
-                         bool with_thoughts);
+// is there only when there are any.
+OrderedJson ChatLogprobs(const std::vector<TokenEntry>& tokens, const Tokenizer& tokenizer);
 
 // {"tokens", "token_logprobs", "top_logprobs", "text_offset"}, the older parallel lists.
 class CompletionLogprobs {

@@ -121,6 +121,13 @@ TEST(ChatRequestTest, WhatCannotBeHonouredIsRefused) {
   EXPECT_EQ(ChatRefusal(R"("tool_choice": "required")"), "tool_choice: unsupported_value");
   EXPECT_EQ(ChatRefusal(R"("tool_choice": {"type": "function", "function": {"name": "f"}})"),
             "tool_choice: unsupported_value");
+  for (const char* key : {"guided_json", "guided_regex", "grammar", "structured_outputs"}) {
+    const std::string member = std::string("\"") + key + "\": \"x\"";
+    EXPECT_EQ(ChatRefusal(member), std::string(key) + ": unsupported_value");
+    EXPECT_EQ(CompletionRefusal("\"prompt\": \"a\", " + member),
+              std::string(key) + ": unsupported_value");
+  }
+  EXPECT_EQ(ChatRefusal(R"("min_tokens": 5, "max_tokens": 4)"), "min_tokens: invalid_value");
   EXPECT_EQ(ChatRefusal(R"("modalities": ["text", "audio"])"), "modalities: unsupported_value");
   EXPECT_EQ(ChatRefusal(R"("modalities": ["text"])"), "accepted");
   EXPECT_EQ(ChatRefusal(R"("audio": {})"), "audio: unsupported_value");
@@ -151,6 +158,24 @@ TEST(ChatRequestTest, ThinkingFromTheStrongestSource) {
   EXPECT_EQ(mixed.template_variables["thinking"], false);
   EXPECT_EQ(mixed.template_variables["x"], 1);
   EXPECT_EQ(mixed.warnings.size(), 1u);
+  EXPECT_TRUE(mixed.asks_to_think == false);
+  EXPECT_EQ(Read(Chat(R"("model": "deepseek-v4-pro")")).template_variables["thinking"], true);
+  EXPECT_FALSE(Read(Chat(R"("model": "deepseek-v4-pro")")).asks_to_think);
+  EXPECT_TRUE(Read(Chat(R"("reasoning_effort": "high")")).asks_to_think);
+  EXPECT_EQ(ChatRefusal(R"("reasoning_effort": "banana")"), "reasoning_effort: invalid_value");
+}
+
+TEST(ChatRequestTest, UnknownRolesAreRefusedAndOlderCallsTranslated) {
+  EXPECT_EQ(MessagesRefusal(R"([{"role": "wizard", "content": "x"}])"),
+            "messages[0].role: invalid_value");
+  EXPECT_EQ(MessagesRefusal(R"([{"role": "USER", "content": "x"}])"),
+            "messages[0].role: invalid_value");
+  const ChatRequest older = Read(OrderedJson::parse(R"({"messages": [
+      {"role": "user", "content": "x"},
+      {"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{}"}},
+      {"role": "function", "name": "f", "content": "1"}]})"));
+  EXPECT_EQ(older.messages[1]["tool_calls"][0]["function"]["name"], "f");
+  EXPECT_EQ(older.messages[2]["role"], "tool");
 }
 
 TEST(ChatRequestTest, UnknownMembersAreNamed) {

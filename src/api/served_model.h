@@ -31,6 +31,8 @@ struct ServedModel {
   ModelNames names;
   std::optional<ChatTemplate> chat_template;  // absent: no chat route
   std::map<std::string, std::string> special_tokens;
+  bool template_has_tools = false, template_has_thinking = false;
+  size_t longest_token = 1;  // bytes
   HistoryStyle history;
   ToolFormat tool_format = ToolFormat::kNone;
   ParamContext params;

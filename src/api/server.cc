@@ -1,5 +1,7 @@
 #include "api/server.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 namespace hadal::api {
@@ -50,7 +52,8 @@ Site ApiServer::MakeSite() {
   AddModelRoutes(site.router);
   AddStatusRoutes(site.router);
   site.render_failure = [this](int status, std::string_view message) {
-    const ApiError error(status, std::string(message), {}, status == 401 ? "invalid_api_key" : "");
+    ApiError error(status, std::string(message), {}, status == 401 ? "invalid_api_key" : "");
+    if (status == 503) error.retry_after = 2;
     metrics_.Add(Counter::kRejected, 1, {RejectionCause(error)});
     return ErrorReply(error);
   };
@@ -86,6 +89,13 @@ Handler Answering(std::function<Reply(const Exchange&)> make) {
 
 Reply JsonReply(int status, const OrderedJson& body) {
   return {status, Headers("Content-Type", "application/json"), Dump(body)};
+}
+
+void CheckEncoding(const HttpRequest& request) {
+  const auto encoding = request.headers.Find("content-encoding");
+  if (!encoding || encoding->empty() || EqualsIgnoringCase(*encoding, "identity")) return;
+  throw ApiError(415, fmt::format("Content-Encoding '{}': send the body as it is", *encoding), {},
+                 "unsupported_encoding");
 }
 
 OrderedJson ParseBody(const std::string& body) {

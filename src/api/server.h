@@ -72,6 +72,9 @@ Handler Answering(std::function<Reply(const Exchange&)> make);
 // A reply whose body is JSON.
 Reply JsonReply(int status, const OrderedJson& body);
 
+// Throws ApiError(415) for a compressed body.
+void CheckEncoding(const HttpRequest& request);
+
 // The body of a request as JSON. Throws ApiError(400).
 OrderedJson ParseBody(const std::string& body);
 

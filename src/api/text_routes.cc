@@ -30,7 +30,8 @@ std::vector<int32_t> Encode(Fields& fields, const OrderedJson& body, const Serve
   options.add_bos = prompt ? fields.Bool("add_special_tokens").value_or(true)
                            : fields.Bool("add_special").value_or(false);
   options.parse_special = fields.Bool("parse_special").value_or(true);
-  return tokenizer.Encode(prompt ? *prompt : *content, options);
+  const std::string& text = prompt ? *prompt : *content;
+  return tokenizer.Encode(text, options);
 }
 
 // llama-server's: text where the bytes are text, else the bytes.
@@ -82,6 +83,7 @@ OrderedJson ApplyTemplate(const OrderedJson& body, const ServedModel& model) {
 
 Awaitable<void> ApiServer::AnswerText(Exchange& exchange, TextFunction function) {
   const ServedModel& model = Model();
+  CheckEncoding(exchange.request());
   auto job = [&model, function, body = exchange.request().body] {
     return function(ParseBody(body), model);
   };

@@ -115,6 +115,14 @@ struct Loaded {
   std::unique_ptr<Engine> engine;
 };
 
+size_t LongestToken(const Tokenizer& tokenizer) {
+  size_t longest = 1;
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    longest = std::max(longest, tokenizer.TokenBytes(id).size());
+  }
+  return longest;
+}
+
 // All but the engine and the tokenizer's place.
 api::ServedModel Describe(const std::string& path, const Checkpoint& checkpoint,
                           const Vocabulary& vocabulary, const Tokenizer& tokenizer,
@@ -124,9 +132,13 @@ api::ServedModel Describe(const std::string& path, const Checkpoint& checkpoint,
   std::optional<ChatTemplate> chat_template = FindTemplate(vocabulary, options);
   const HistoryStyle history =
       chat_template ? ProbeHistoryStyle(*chat_template, special) : HistoryStyle();
+  const std::string source = TemplateSource(vocabulary, options);
   return {.names = ChooseNames(path, options),
           .chat_template = std::move(chat_template),
           .special_tokens = std::move(special),
+          .template_has_tools = source.find("tools") != std::string::npos,
+          .template_has_thinking = source.find("think") != std::string::npos,
+          .longest_token = LongestToken(tokenizer),
           .history = history,
           .tool_format = ChooseToolFormat(vocabulary, options),
           .params = {spec.vocab, spec.sampling, DryBreakers(tokenizer)},

@@ -65,6 +65,9 @@ class Engine {
   // The most tokens, prompt and generated, of one request. Thread-safe.
   uint32_t capacity() const { return scheduler_.capacity(); }
 
+  // The most choices that may be open at once, of all requests. Thread-safe.
+  uint32_t max_open_requests() const { return options_.max_open_requests; }
+
   EngineStats stats() const;  // thread-safe
 
  private:

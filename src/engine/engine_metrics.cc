@@ -4,9 +4,11 @@ namespace hadal {
 
 void EngineMetrics::Accepted(const SequenceRequest& request) {
   if (metrics_ == nullptr) return;
-  const auto n_tokens = static_cast<double>(request.prompt.size());
-  metrics_->Add(Counter::kPromptTokens, n_tokens);
-  metrics_->Observe(Histogram::kRequestPromptTokens, n_tokens);
+  if (request.choice_index == 0) {  // the choices share their prompt
+    const auto n_tokens = static_cast<double>(request.prompt.size());
+    metrics_->Add(Counter::kPromptTokens, n_tokens);
+    metrics_->Observe(Histogram::kRequestPromptTokens, n_tokens);
+  }
   if (request.asked_choices > 0) metrics_->Add(Counter::kDegradedRequests, 1, {"n"});
   if (request.asked_max_tokens > 0) metrics_->Add(Counter::kDegradedRequests, 1, {"max_tokens"});
 }
@@ -24,8 +26,11 @@ void EngineMetrics::Finished(const EventChannel& channel, const Usage& usage, Ti
   if (metrics_ == nullptr) return;
   metrics_->Observe(Histogram::kEndToEnd, Seconds(channel.submitted, now));
   metrics_->Observe(Histogram::kQueueTime, usage.queue_seconds);
-  metrics_->Observe(Histogram::kPrefillTime, usage.prefill_seconds);
-  metrics_->Observe(Histogram::kDecodeTime, usage.decode_seconds);
+  // Who left before a phase began has no time in it.
+  if (usage.prefill_seconds > 0) {
+    metrics_->Observe(Histogram::kPrefillTime, usage.prefill_seconds);
+  }
+  if (usage.decode_seconds > 0) metrics_->Observe(Histogram::kDecodeTime, usage.decode_seconds);
   metrics_->Observe(Histogram::kRequestGeneratedTokens, usage.generated_tokens);
 }
 
