@@ -3,7 +3,7 @@ MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 THREADED := base metrics http sched engine backend api
-LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache,-DHADAL_PCH=ON)
 CONFIGURE = cmake --preset $(1) $(LAUNCHER) -Wno-dev >build/$(1).configure.log 2>&1 || { cat build/$(1).configure.log; exit 1; }
 BUILD = cmake --build --preset $(1) -j $(JOBS) $(2)
 
@@ -40,7 +40,7 @@ test-release: build
 test-asan:
 	@mkdir -p build && scripts/setup.sh build test
 	@$(call CONFIGURE,asan)
-	@$(call BUILD,asan)
+	@$(call BUILD,asan,--target unit_tests)
 	@ctest --preset asan -j $(JOBS)
 
 test-tsan:  ## the threaded parts under TSan

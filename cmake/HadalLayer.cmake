@@ -21,6 +21,22 @@ if(HADAL_FUZZ)
   target_compile_options(hadal_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
+# Everything that unit tests need, and nothing else.
+add_custom_target(unit_tests)
+
+# A machine without ccache builds a third faster when it reads the large headers once per target.
+option(HADAL_PCH "precompile the standard headers" OFF)
+function(hadal_precompile target)
+  get_target_property(sources ${target} SOURCES)
+  list(LENGTH sources count)
+  # The kernels' files have a processor each.
+  if(HADAL_PCH AND count GREATER 2 AND NOT target STREQUAL "hadal_kernels")
+    target_precompile_headers(${target} PRIVATE <nlohmann/json.hpp> <fmt/core.h> <algorithm> <chrono>
+                              <filesystem> <functional> <map> <memory> <optional> <span> <string>
+                              <string_view> <unordered_map> <utility> <variant> <vector> ${ARGN})
+  endif()
+endfunction()
+
 function(hadal_layer folder)
   cmake_parse_arguments(ARG "" "EXCLUDE" "DEPS;SOURCES" ${ARGN})
   file(GLOB_RECURSE all CONFIGURE_DEPENDS "*.cc")
@@ -37,6 +53,7 @@ function(hadal_layer folder)
   if(all OR ARG_SOURCES)
     add_library(hadal_${folder} STATIC ${all} ${ARG_SOURCES})
     target_link_libraries(hadal_${folder} PUBLIC hadal_flags ${ARG_DEPS})
+    hadal_precompile(hadal_${folder})
   else()
     add_library(hadal_${folder} INTERFACE)
     target_link_libraries(hadal_${folder} INTERFACE hadal_flags ${ARG_DEPS})
@@ -45,6 +62,10 @@ function(hadal_layer folder)
   if(HADAL_TESTS AND tests)
     add_executable(hadal_${folder}_test ${tests})
     target_link_libraries(hadal_${folder}_test PRIVATE hadal_${folder} GTest::gtest_main)
+    # Tests are compiled more often than they run.
+    target_compile_options(hadal_${folder}_test PRIVATE $<$<CONFIG:Release>:-O1>)
+    hadal_precompile(hadal_${folder}_test <gtest/gtest.h>)
+    add_dependencies(unit_tests hadal_${folder}_test)
     target_compile_definitions(hadal_${folder}_test PRIVATE
                                HADAL_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     gtest_discover_tests(hadal_${folder}_test TEST_PREFIX "${folder}." DISCOVERY_TIMEOUT 60)
@@ -55,6 +76,7 @@ function(hadal_layer folder)
       string(REGEX REPLACE "_fuzz$" "" subject ${name})
       add_executable(${subject}_corpus ${source} "${PROJECT_SOURCE_DIR}/tests/corpus_main.cc")
       target_link_libraries(${subject}_corpus PRIVATE hadal_${folder})
+      add_dependencies(unit_tests ${subject}_corpus)
       add_test(NAME ${folder}.corpus.${subject}
                COMMAND ${subject}_corpus "${PROJECT_SOURCE_DIR}/tests/corpus/${subject}")
     endforeach()

@@ -136,7 +136,7 @@ class Thinking {
 
 void ReadThinking(Fields& fields, ChatRequest& request) {
   if (const OrderedJson* variables = fields.Find("chat_template_kwargs")) {
-    Fields(*variables, "chat_template_kwargs.");
+    const Fields checked(*variables, "chat_template_kwargs.");
     request.template_variables = *variables;
   }
   Thinking thinking(request.template_variables, request.warnings);

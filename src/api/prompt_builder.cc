@@ -70,7 +70,7 @@ std::string TextOf(const OrderedJson& message, const char* key) {
 
 // The template writes the message and what ends it; the text is cut after the message. Templates
 // may trim it.
-MarkedText CutAfter(MarkedText rendered, const std::string& content) {
+MarkedText CutAfter(const MarkedText& rendered, const std::string& content) {
   size_t end = std::string::npos;
   for (const std::string_view wanted : {std::string_view(content), Trimmed(content)}) {
     const size_t begin = rendered.text.rfind(wanted);
