@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "http/message.h"
+
 namespace hadal::api {
 namespace {
 
@@ -14,25 +16,6 @@ ErrorKind KindOf(int status) {
   if (status == 404) return ErrorKind::kNotFound;
   if (status == 503) return ErrorKind::kResource;
   return status < 500 ? ErrorKind::kInvalid : ErrorKind::kIo;
-}
-
-int StatusOf(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kUsage:
-    case ErrorKind::kInvalid:
-    case ErrorKind::kUnsupported:
-      return 400;
-    case ErrorKind::kNotFound:
-      return 404;
-    case ErrorKind::kResource:
-      return 503;
-    case ErrorKind::kBadFile:
-    case ErrorKind::kNumeric:
-    case ErrorKind::kCancelled:
-    case ErrorKind::kIo:
-      return 500;
-  }
-  return 500;
 }
 
 std::string_view TypeOf(int status) {
@@ -83,7 +66,7 @@ ApiError::ApiError(int status, std::string message, std::string param, std::stri
 ApiError ToApiError(const Error& error) {
   if (const auto* api_error = dynamic_cast<const ApiError*>(&error)) return *api_error;
   if (error.details().context_overflow) return ContextError(*error.details().context_overflow);
-  ApiError result(StatusOf(error.kind()), error.message());
+  ApiError result(StatusOf(error.kind()), error.message(), {}, std::string(error.details().code));
   if (const auto seconds = error.details().retry_after_seconds) {
     result.retry_after = static_cast<uint32_t>(std::ceil(std::clamp(*seconds, 1.0, 120.0)));
   }

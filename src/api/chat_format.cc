@@ -80,11 +80,7 @@ OrderedJson ChatFormat::Whole(const Generation& generation,
 }
 
 OrderedJson ChatFormat::Chunk(OrderedJson choice) const {
-  OrderedJson chunk = head_.Json("chat.completion.chunk");
-  chunk["choices"] = OrderedJson::array();
-  if (!choice.is_null()) chunk["choices"].push_back(std::move(choice));
-  if (options_.include_usage) chunk["usage"] = nullptr;
-  return chunk;
+  return head_.Chunk("chat.completion.chunk", std::move(choice), options_.include_usage);
 }
 
 std::optional<OrderedJson> ChatFormat::Begin(const Generation&, uint32_t choice) {

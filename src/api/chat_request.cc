@@ -7,7 +7,6 @@
 
 #include "api/api_error.h"
 #include "api/model_names.h"
-#include "chat/conversation.h"
 
 namespace hadal::api {
 namespace {
@@ -177,36 +176,18 @@ void CheckRole(const OrderedJson& message, size_t index) {
       where, "invalid_value");
 }
 
-// The older `function_call` and role `function` are a tool call and its result.
-void TranslateFunctions(OrderedJson& message) {
-  const auto call = message.find("function_call");
-  if (call != message.end() && call->is_object() && !message.contains("tool_calls")) {
-    message["tool_calls"] =
-        OrderedJson::array({{{"id", "call_0"}, {"type", "function"}, {"function", *call}}});
-  }
-  message.erase("function_call");
-  if (message["role"] != "function") return;
-  message["role"] = "tool";
-  message["tool_call_id"] = "call_0";
-}
-
 // Messages as the template takes them; an error names the place in `param`.
 OrderedJson CheckedMessages(const OrderedJson& messages, const HistoryStyle& style) {
   constexpr std::string_view kSource = "request";
+  OrderedJson prepared;
   try {
-    CheckMessages(messages, std::string(kSource));
-    OrderedJson translated = messages;
-    for (size_t i = 0; i < translated.size(); ++i) {
-      CheckRole(translated[i], i);
-      TranslateFunctions(translated[i]);
-    }
-    return PrepareMessages(translated, style, std::string(kSource));
-  } catch (const ApiError&) {
-    throw;
+    prepared = PrepareMessages(messages, style, std::string(kSource));
   } catch (const Error& error) {
     const std::string what = error.message().substr(kSource.size() + 2);
     throw ApiError(400, what, what.substr(0, what.find(' ')), "invalid_value");
   }
+  for (size_t i = 0; i < messages.size(); ++i) CheckRole(messages[i], i);
+  return prepared;
 }
 
 void ReadMessages(Fields& fields, const HistoryStyle& style, ChatRequest& request) {

@@ -69,11 +69,7 @@ OrderedJson CompletionFormat::Whole(const Generation& generation,
 }
 
 OrderedJson CompletionFormat::Chunk(OrderedJson choice) const {
-  OrderedJson chunk = head_.Json("text_completion");
-  chunk["choices"] = OrderedJson::array();
-  if (!choice.is_null()) chunk["choices"].push_back(std::move(choice));
-  if (options_.include_usage) chunk["usage"] = nullptr;
-  return chunk;
+  return head_.Chunk("text_completion", std::move(choice), options_.include_usage);
 }
 
 std::optional<OrderedJson> CompletionFormat::Begin(const Generation& generation, uint32_t choice) {

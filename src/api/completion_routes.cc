@@ -19,14 +19,11 @@
 namespace hadal::api {
 namespace {
 
-constexpr std::string_view kPrefixes[] = {"", "/v1", "/beta"};
-
 // A request, ready for the engine.
 struct Prepared {
   GenerationPlan plan;
   ReplyHead head;
   std::unique_ptr<ReplyFormat> format;
-  bool stream = false, include_usage = false;
   std::vector<std::string> warnings;
   size_t n_unknown = 0;
   size_t n_missing_thoughts = 0;
@@ -57,17 +54,6 @@ ReplyHead MakeHead(std::string_view prefix, const std::string& model_name,
   head.model = model_name.empty() ? model.names.own() : model_name;
   head.system_fingerprint = model.system_fingerprint;
   return head;
-}
-
-void TakeParams(GenerationParams params, Prepared& prepared) {
-  prepared.stream = params.stream;
-  prepared.include_usage = params.include_usage;
-  ChoiceOptions& choice = prepared.plan.choice;
-  choice.stop = params.stop;
-  choice.stop_token_ids = params.stop_token_ids;
-  choice.include_stop = params.include_stop;
-  choice.skip_special = params.skip_special;
-  prepared.plan.params = std::move(params);
 }
 
 // Answers of the history that come back without their thoughts, which a model that thinks between
@@ -101,19 +87,18 @@ Prepared PrepareChat(const OrderedJson& body, const ServedModel& model, const Ap
   Prepared prepared;
   prepared.head = MakeHead("chatcmpl-", request.model, model);
   prepared.plan.prompts.push_back(EncodeMarked(*model.tokenizer, text));
-  ChoiceOptions& choice = prepared.plan.choice;
-  choice.parser.emplace();
-  choice.parser->reasoning = ReasoningStartOf(text);
-  if (!request.tools.is_null()) choice.parser->tool_format = model.tool_format;
-  if (choice.parser->reasoning == ReasoningStart::kOpen) {
+  OutputParserOptions& parser = prepared.plan.parser.emplace();
+  parser.reasoning = ReasoningStartOf(text);
+  if (!request.tools.is_null()) parser.tool_format = model.tool_format;
+  parser.id_seed = prepared.head.id;
+  prepared.plan.single_call = !request.parallel_tool_calls;
+  if (parser.reasoning == ReasoningStart::kOpen) {
     prepared.n_missing_thoughts = CountMissingThoughts(request);
   }
   if (prepared.n_missing_thoughts > 0) {
     request.warnings.push_back(fmt::format("{} assistant messages came without reasoning_content",
                                            prepared.n_missing_thoughts));
   }
-  choice.parser->id_seed = prepared.head.id;
-  choice.single_call = !request.parallel_tool_calls;
   prepared.format = std::make_unique<ChatFormat>(
       prepared.head,
       ChatFormatOptions{request.params.sampling.logprobs >= 0, options.reasoning_alias,
@@ -121,7 +106,7 @@ Prepared PrepareChat(const OrderedJson& body, const ServedModel& model, const Ap
       *model.tokenizer);
   prepared.n_unknown = request.unknown.size();
   prepared.warnings = std::move(request.warnings);
-  TakeParams(std::move(request.params), prepared);
+  prepared.plan.params = std::move(request.params);
   return prepared;
 }
 
@@ -159,7 +144,7 @@ Prepared PrepareCompletion(const OrderedJson& body, const ServedModel& model,
       *model.tokenizer);
   prepared.n_unknown = request.unknown.size();
   prepared.warnings = std::move(request.warnings);
-  TakeParams(std::move(request.params), prepared);
+  prepared.plan.params = std::move(request.params);
   return prepared;
 }
 
@@ -214,9 +199,10 @@ class Record {
       metrics_.Add(Counter::kFinished, 1, {reason});
     }
     if (ended.ended()) return;
-    const std::string_view cause = ended.failure()        ? "error"
-                                   : exchange_.draining() ? "shutdown"
-                                                          : "client_gone";
+    const bool shutdown = ended.failure() && ended.failure()->details().code == "draining";
+    const std::string_view cause = shutdown          ? "shutdown"
+                                   : ended.failure() ? "error"
+                                                     : "client_gone";
     metrics_.Add(Counter::kAborted, 1, {cause});
   }
 
@@ -229,11 +215,12 @@ class Record {
 Awaitable<void> Answer(Exchange& exchange, Generation& generation, Prepared& prepared,
                        std::chrono::nanoseconds keep_alive) {
   Headers headers = ReplyHeaders(prepared.warnings, generation);
-  if (!prepared.stream) {
+  const GenerationParams& params = generation.params();
+  if (!params.stream) {
     co_await SendWhole(exchange, generation, *prepared.format, std::move(headers));
     co_return;
   }
-  const StreamOptions options{prepared.include_usage, keep_alive};
+  const StreamOptions options{params.include_usage, keep_alive};
   co_await SendStream(exchange, generation, *prepared.format, std::move(headers), options);
 }
 
@@ -259,7 +246,7 @@ Awaitable<void> ApiServer::Complete(Exchange& exchange, Prepare prepare) {
 }
 
 void ApiServer::AddCompletionRoutes(Router& router) {
-  for (const std::string_view prefix : kPrefixes) {
+  for (const std::string_view prefix : kRoutePrefixes) {
     router.Add("POST", std::string(prefix) + "/chat/completions",
                [this](Exchange& exchange) { return Complete(exchange, PrepareChat); },
                {.metric = "chat"});

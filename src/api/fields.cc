@@ -25,6 +25,21 @@ std::optional<int64_t> AsInteger(const OrderedJson& value) {
   return static_cast<int64_t>(number);
 }
 
+int32_t TokenIdOf(const OrderedJson& value, uint32_t vocab, const std::string& where) {
+  const std::optional<int64_t> id = AsInteger(value);
+  if (!id) {
+    throw ApiError(400, fmt::format("{} must be token ids, not {}", where, value.type_name()),
+                   where, "invalid_type");
+  }
+  if (*id < 0 || *id >= vocab) {
+    throw ApiError(400,
+                   fmt::format("{} contains token {}; the vocabulary has tokens 0 to {}", where,
+                               *id, vocab - 1),
+                   where, "invalid_value");
+  }
+  return static_cast<int32_t>(*id);
+}
+
 }  // namespace
 
 Fields::Fields(const OrderedJson& object, std::string path)
@@ -112,21 +127,6 @@ std::vector<std::string> Fields::Unread() const {
     if (!read_.contains(name)) names.push_back(path_ + name);
   }
   return names;
-}
-
-int32_t TokenIdOf(const OrderedJson& value, uint32_t vocab, const std::string& where) {
-  const std::optional<int64_t> id = AsInteger(value);
-  if (!id) {
-    throw ApiError(400, fmt::format("{} must be token ids, not {}", where, value.type_name()),
-                   where, "invalid_type");
-  }
-  if (*id < 0 || *id >= vocab) {
-    throw ApiError(400,
-                   fmt::format("{} contains token {}; the vocabulary has tokens 0 to {}", where,
-                               *id, vocab - 1),
-                   where, "invalid_value");
-  }
-  return static_cast<int32_t>(*id);
 }
 
 std::vector<int32_t> TokenIdsOf(const OrderedJson& value, uint32_t vocab,

@@ -47,10 +47,7 @@ class Fields {
   std::set<std::string, std::less<>> read_;
 };
 
-// The token id of a JSON value, which must be an integer in [0, vocab). Throws ApiError(400).
-int32_t TokenIdOf(const OrderedJson& value, uint32_t vocab, const std::string& where);
-
-// A list of token ids.
+// A list of token ids, integers in [0, vocab). Throws ApiError(400).
 std::vector<int32_t> TokenIdsOf(const OrderedJson& value, uint32_t vocab, const std::string& where);
 
 }  // namespace hadal::api

@@ -11,8 +11,13 @@
 namespace hadal::api {
 namespace {
 
-ChoiceOptions OptionsOf(const ChoiceOptions& shared, uint32_t index) {
-  ChoiceOptions options = shared;
+ChoiceOptions OptionsOf(const GenerationPlan& plan, uint32_t index) {
+  ChoiceOptions options{.stop = plan.params.stop,
+                        .stop_token_ids = plan.params.stop_token_ids,
+                        .include_stop = plan.params.include_stop,
+                        .skip_special = plan.params.skip_special,
+                        .single_call = plan.single_call,
+                        .parser = plan.parser};
   if (options.parser) options.parser->id_seed += fmt::format("/{}", index);
   return options;
 }
@@ -28,6 +33,7 @@ OrderedJson ReportJson(uint32_t index, const Choice& choice, const FinishedEvent
           {"prefill_seconds", usage.prefill_seconds},
           {"decode_seconds", usage.decode_seconds},
           {"prefill_chunks", report.prefill_chunks},
+          {"smaller_chunks", report.smaller_chunks},
           {"steps", report.steps},
           {"largest_batch", report.largest_batch},
           {"cached_tokens", usage.cached_tokens},
@@ -86,7 +92,7 @@ void Generation::Submit(const ServedModel& model, uint32_t prompt) {
   for (RequestHandle& handle : model.engine->SubmitChoices(std::move(request), params.n)) {
     const auto index = static_cast<uint32_t>(choices_.size());
     choices_.push_back({std::move(handle),
-                        Choice(*model.tokenizer, OptionsOf(plan_.choice, index)),
+                        Choice(*model.tokenizer, OptionsOf(plan_, index)),
                         prompt,
                         first,
                         {},

@@ -16,8 +16,10 @@ namespace hadal::api {
 struct GenerationPlan {
   std::vector<std::vector<int32_t>> prompts;
   GenerationParams params;
-  ChoiceOptions choice;  // its parser's id_seed gets the choice's number
-  bool echo = false;     // prompt log-probabilities are wanted for a reply that repeats the prompt
+  // Absent: the text stays as it is. The id_seed gets the choice's number.
+  std::optional<OutputParserOptions> parser;
+  bool single_call = false;  // see ChoiceOptions
+  bool echo = false;  // prompt log-probabilities are wanted for a reply that repeats the prompt
   uint32_t tenant = 0;
   std::function<void()> wake;  // see Request::wake
 };
@@ -46,6 +48,7 @@ class Generation {
   const Choice& choice(uint32_t index) const { return choices_[index].choice; }
   UsageTotals usage() const;
 
+  const GenerationParams& params() const { return plan_.params; }
   bool wants_prompt_logprobs() const { return plan_.params.prompt_logprobs.has_value(); }
   const std::vector<int32_t>& prompt(uint32_t choice) const;
   // Of tokens 1, 2, ... of the choice's prompt.

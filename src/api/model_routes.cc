@@ -34,7 +34,8 @@ void ApiServer::AddModelRoutes(Router& router) {
     model.names.Check(name);
     return JsonReply(200, ModelJson(model, name));
   };
-  for (const std::string prefix : {"", "/v1", "/beta"}) {
+  for (const std::string_view known : kRoutePrefixes) {
+    const std::string prefix(known);
     router.Add("GET", prefix + "/models", Answering(list), {.metric = "models"});
     // Names may hold slashes.
     router.Add("GET", prefix + "/models/{id*}", Answering(one), {.metric = "models"});

@@ -20,6 +20,9 @@ struct ReplyHead {
   std::string system_fingerprint;
 
   OrderedJson Json(std::string_view object) const;
+  // A chunk of a stream with one choice, or with none when it is null; `with_usage`: where the
+  // stream ends with the usage, every chunk has the member.
+  OrderedJson Chunk(std::string_view object, OrderedJson choice, bool with_usage) const;
 };
 
 // A reply, whole or as the chunks of a stream, each one JSON document. Used for one request.

@@ -7,10 +7,14 @@
 namespace hadal::api {
 namespace {
 
-std::string_view RejectionCause(const ApiError& error) {
-  if (error.code() == "context_length_exceeded") return "context_length";
-  if (error.code() == "model_loading") return "not_ready";
-  switch (error.status()) {
+// Value of the metric's label `cause`.
+std::string_view RejectionCause(const Error& error, const ApiError& shown) {
+  if (const auto& overflow = error.details().context_overflow) {
+    return overflow->of_memory ? "kv_capacity" : "context_length";
+  }
+  if (shown.code() == "model_loading") return "not_ready";
+  if (shown.code() == "queue_full" || shown.code() == "draining") return shown.code();
+  switch (shown.status()) {
     case 401:
     case 403:
       return "unauthorized";
@@ -51,16 +55,17 @@ Site ApiServer::MakeSite() {
   AddTextRoutes(site.router);
   AddModelRoutes(site.router);
   AddStatusRoutes(site.router);
-  site.render_failure = [this](int status, std::string_view message) {
-    ApiError error(status, std::string(message), {}, status == 401 ? "invalid_api_key" : "");
+  site.render_failure = [this](int status, std::string_view message, std::string_view code) {
+    ApiError error(status, std::string(message), {},
+                   status == 401 ? "invalid_api_key" : std::string(code));
     if (status == 503) error.retry_after = 2;
-    metrics_.Add(Counter::kRejected, 1, {RejectionCause(error)});
+    metrics_.Add(Counter::kRejected, 1, {RejectionCause(error, error)});
     return ErrorReply(error);
   };
   site.render_error = [this](const Error& error) {
     const ApiError api_error = ToApiError(error);
     if (api_error.status() != 500) {
-      metrics_.Add(Counter::kRejected, 1, {RejectionCause(api_error)});
+      metrics_.Add(Counter::kRejected, 1, {RejectionCause(error, api_error)});
     }
     return ErrorReply(api_error);
   };

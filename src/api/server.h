@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "api/api_error.h"
 #include "api/request_log.h"
@@ -15,6 +16,9 @@
 #include "metrics/metrics.h"
 
 namespace hadal::api {
+
+// What may stand before OpenAI's routes: nothing, its own prefix, DeepSeek's.
+inline constexpr std::string_view kRoutePrefixes[] = {"", "/v1", "/beta"};
 
 struct ApiOptions {
   bool strict_params = false;    // unknown members of a body are refused instead of reported

@@ -9,6 +9,7 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace hadal {
@@ -27,11 +28,13 @@ enum class ErrorKind {
 
 // What a program, rather than a person, needs to act on a refusal. What does not apply is absent.
 struct ErrorDetails {
+  std::string_view code;                      // a stable word for the cause, a literal
   std::optional<double> retry_after_seconds;  // kResource: when another try may succeed
   struct ContextOverflow {
     uint64_t prompt_tokens = 0;
     uint64_t max_tokens = 0;
-    uint64_t capacity = 0;  // for both together
+    uint64_t capacity = 0;   // for both together
+    bool of_memory = false;  // the KV memory ends before the model's context does
   };
   std::optional<ContextOverflow> context_overflow;  // kInvalid
 };

@@ -102,6 +102,19 @@ void PrepareCall(OrderedJson& call, const HistoryStyle& style, const std::string
                        style.argument_objects, place + ".function");
 }
 
+// The older `function_call` and role "function" are a call and its result.
+void TranslateFunctions(OrderedJson& message) {
+  const auto call = message.find("function_call");
+  if (call != message.end() && call->is_object() && !message.contains("tool_calls")) {
+    message["tool_calls"] =
+        OrderedJson::array({{{"id", "call_0"}, {"type", "function"}, {"function", *call}}});
+  }
+  message.erase("function_call");
+  if (message["role"] != "function") return;
+  message["role"] = "tool";
+  message["tool_call_id"] = "call_0";
+}
+
 OrderedJson PrepareMessage(const OrderedJson& message, const HistoryStyle& style,
                            const std::string& place) {
   OrderedJson result = OrderedJson::object();
@@ -109,6 +122,7 @@ OrderedJson PrepareMessage(const OrderedJson& message, const HistoryStyle& style
     if (!value.is_null()) result[name] = value;
   }
   if (result["role"] == "developer") result["role"] = "system";
+  TranslateFunctions(result);
   OrderedJson& content = result["content"];
   if (content.is_null()) content = "";
   if (content.is_array()) content = JoinParts(content, place + ".content");

@@ -25,7 +25,7 @@ HistoryStyle ProbeHistoryStyle(const ChatTemplate& program,
                                const std::map<std::string, std::string>& special_tokens);
 
 // Returns `messages` with these changes, all others as they are:
-//  - role "developer" becomes "system";
+//  - role "developer" becomes "system", role "function" a "tool", `function_call` a tool call;
 //  - content parts (text, refusal) become one text, joined by newlines; others are an error;
 //  - null members are dropped, but for `content`; so are empty tool_calls. A missing content is "";
 //  - assistant messages: `reasoning` becomes `reasoning_content` (which wins if both are there);

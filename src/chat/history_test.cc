@@ -104,6 +104,17 @@ TEST(PrepareMessages, ContentBesideCalls) {
   EXPECT_FALSE(messages[1].contains("reasoning_content"));
 }
 
+TEST(PrepareMessages, OlderFunctionCalls) {
+  const OrderedJson messages = Prepare(R"([
+      {"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{}"}},
+      {"role": "function", "name": "f", "content": "1"}])");
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_FALSE(messages[0].contains("function_call"));
+  EXPECT_EQ(messages[0]["tool_calls"][0]["function"]["name"], "f");
+  EXPECT_EQ(messages[1]["role"], "tool");
+  EXPECT_EQ(messages[1]["tool_call_id"], messages[0]["tool_calls"][0]["id"]);
+}
+
 TEST(PrepareMessages, NamesThePlaceOfAnError) {
   EXPECT_EQ(ErrorOf("[]"), "request: messages is empty");
   EXPECT_EQ(ErrorOf(R"([{"role": "user", "content": [{"type": "text", "text": "a"},

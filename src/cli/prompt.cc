@@ -73,14 +73,17 @@ std::string TemplateSource(const Vocabulary& vocabulary, const OptionValues& opt
   return ReadTextFile(options.Text("chat-template"), size_t{1} << 24);
 }
 
-ChatTemplate ReadTemplate(const Vocabulary& vocabulary, const OptionValues& options) {
-  const std::string source = TemplateSource(vocabulary, options);
+ChatTemplate ParseTemplate(const std::string& source, const Vocabulary& vocabulary) {
   if (source.empty()) {
     Fail(ErrorKind::kInvalid,
          "{}: no chat template; give one with --chat-template FILE, or use `generate --raw`",
          vocabulary.source);
   }
   return ChatTemplate(source);
+}
+
+ChatTemplate ReadTemplate(const Vocabulary& vocabulary, const OptionValues& options) {
+  return ParseTemplate(TemplateSource(vocabulary, options), vocabulary);
 }
 
 OrderedJson Message(std::string_view role, std::string_view content) {

@@ -25,6 +25,9 @@ std::time_t ReadNow(const OptionValues& options);
 // The Jinja source of the file of --chat-template, or the model's own; empty when there is none.
 std::string TemplateSource(const Vocabulary& vocabulary, const OptionValues& options);
 
+// The template of that source. Throws Error(kInvalid) when it is empty.
+ChatTemplate ParseTemplate(const std::string& source, const Vocabulary& vocabulary);
+
 // The model's template, or the file of --chat-template. Throws Error(kInvalid) when there is none.
 ChatTemplate ReadTemplate(const Vocabulary& vocabulary, const OptionValues& options);
 

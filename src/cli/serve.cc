@@ -57,16 +57,9 @@ ApiKeys ReadKeys(const OptionValues& options) {
   return ApiKeys(std::move(keys));
 }
 
-std::optional<ChatTemplate> FindTemplate(const Vocabulary& vocabulary,
-                                         const OptionValues& options) {
-  if (vocabulary.chat_template.empty() && !options.Given("chat-template")) return std::nullopt;
-  return ReadTemplate(vocabulary, options);
-}
-
-ToolFormat ChooseToolFormat(const Vocabulary& vocabulary, const OptionValues& options) {
+ToolFormat ChooseToolFormat(const std::string& template_source, const OptionValues& options) {
   const std::string name = options.Text("tool-parser");
-  if (name != "auto") return ToolFormatOfName(name);
-  return DetectToolFormat(TemplateSource(vocabulary, options));
+  return name == "auto" ? DetectToolFormat(template_source) : ToolFormatOfName(name);
 }
 
 api::ModelNames ChooseNames(const std::string& path, const OptionValues& options) {
@@ -129,10 +122,13 @@ api::ServedModel Describe(const std::string& path, const Checkpoint& checkpoint,
                           const OptionValues& options) {
   const ModelSpec& spec = checkpoint.spec();
   std::map<std::string, std::string> special = SpecialTokens(vocabulary, tokenizer);
-  std::optional<ChatTemplate> chat_template = FindTemplate(vocabulary, options);
+  const std::string source = TemplateSource(vocabulary, options);
+  std::optional<ChatTemplate> chat_template;
+  if (!source.empty() || options.Given("chat-template")) {
+    chat_template = ParseTemplate(source, vocabulary);
+  }
   const HistoryStyle history =
       chat_template ? ProbeHistoryStyle(*chat_template, special) : HistoryStyle();
-  const std::string source = TemplateSource(vocabulary, options);
   return {.names = ChooseNames(path, options),
           .chat_template = std::move(chat_template),
           .special_tokens = std::move(special),
@@ -140,7 +136,7 @@ api::ServedModel Describe(const std::string& path, const Checkpoint& checkpoint,
           .template_has_thinking = source.find("think") != std::string::npos,
           .longest_token = LongestToken(tokenizer),
           .history = history,
-          .tool_format = ChooseToolFormat(vocabulary, options),
+          .tool_format = ChooseToolFormat(source, options),
           .params = {spec.vocab, spec.sampling, DryBreakers(tokenizer)},
           .eos_ids = spec.eos_ids,
           .fim = api::FindFimTokens(tokenizer),
@@ -192,19 +188,23 @@ Loaded Load(const std::string& path, const OptionValues& options, Metrics& metri
           std::move(engine)};
 }
 
+// For requests that were ended to tell their clients so.
+constexpr std::chrono::seconds kFarewell{2};
+
+// True when all requests have finished; false at the deadline and at a second signal.
+bool Drain(HttpServer& server, const StopSignals& signals, std::chrono::nanoseconds timeout) {
+  constexpr std::chrono::milliseconds kLook{50};
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  while (!server.Drain(kLook)) {
+    if (std::chrono::steady_clock::now() >= deadline || signals.count() > 1) return false;
+  }
+  return true;
+}
+
 void Run(const Arguments& arguments, ServeLog& log) {
   const OptionValues& options = arguments.options;
   const std::string path = ModelPath(arguments);
-  std::atomic<HttpServer*> running{nullptr};
-  // Before every other thread: they must not take the signals.
-  StopSignals signals([&](int count) {
-    HttpServer* server = running.load();
-    if (count == 1) {
-      log.Info("stopping: running requests may finish; a second signal cuts them");
-    } else if (server != nullptr) {
-      server->Stop();
-    }
-  });
+  const StopSignals signals;  // before every other thread: they must not take the signals
   Metrics metrics;
   std::optional<Loaded> loaded;
   api::ApiServer api({.strict_params = options.Flag("strict-params"),
@@ -216,7 +216,6 @@ void Run(const Arguments& arguments, ServeLog& log) {
   site.cors_origin = options.Text("cors-origin");
   site.access_log = [&log](const std::string& line) { log.Line(line); };
   HttpServer server(HttpOptions(options), std::move(site), metrics);
-  running.store(&server);
   log.Info(fmt::format("listening on http://{}:{}", options.Text("host"), server.port()));
 
   loaded = Load(path, options, metrics, log, [&](double progress) {
@@ -229,9 +228,16 @@ void Run(const Arguments& arguments, ServeLog& log) {
   log.Info(fmt::format("{} is ready: context of {} tokens, {}", path, loaded->engine->capacity(),
                        loaded->session->backend->Describe()));
   signals.Wait();
-  const bool finished = server.Drain(Seconds(options, "drain-timeout"));
-  running.store(nullptr);
-  log.Info(finished ? "stopped" : "stopped; some requests were cut");
+  log.Info("stopping: running requests may finish; a second signal ends them");
+  const bool finished = Drain(server, signals, Seconds(options, "drain-timeout"));
+  if (!finished) {
+    loaded->engine->EndAll({ErrorKind::kResource,
+                            "the server is shutting down; send the request again",
+                            {.code = "draining", .retry_after_seconds = 1}});
+    server.Drain(kFarewell);
+  }
+  server.Stop();
+  log.Info(finished ? "stopped" : "stopped; some requests were ended before their time");
 }
 
 }  // namespace

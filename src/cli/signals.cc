@@ -4,8 +4,7 @@
 
 namespace hadal::cli {
 
-StopSignals::StopSignals(std::function<void(int count)> on_signal)
-    : on_signal_(std::move(on_signal)) {
+StopSignals::StopSignals() {
   sigemptyset(&signals_);
   sigaddset(&signals_, SIGINT);
   sigaddset(&signals_, SIGTERM);
@@ -23,9 +22,8 @@ void StopSignals::Watch() {
   constexpr timespec kPeriod{0, 100'000'000};
   while (!done_.load()) {
     if (sigtimedwait(&signals_, nullptr, &kPeriod) < 0) continue;
-    const int count = count_.fetch_add(1) + 1;
+    count_.fetch_add(1);
     count_.notify_all();
-    on_signal_(count);
   }
 }
 

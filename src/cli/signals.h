@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <csignal>
-#include <functional>
 #include <thread>
 
 namespace hadal::cli {
@@ -12,8 +11,7 @@ namespace hadal::cli {
 // own. Make it before any other thread.
 class StopSignals {
  public:
-  // `on_signal` gets 1, 2, ... for each signal, on the watcher's thread; must not throw.
-  explicit StopSignals(std::function<void(int count)> on_signal);
+  StopSignals();
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
@@ -25,7 +23,6 @@ class StopSignals {
  private:
   void Watch();
 
-  std::function<void(int)> on_signal_;
   sigset_t signals_{}, previous_{};
   std::atomic<int> count_{0};
   std::atomic<bool> done_{false};

@@ -21,14 +21,14 @@ void AdmissionGate::Enter(uint32_t n, TimePoint now) {
         ErrorKind::kResource,
         fmt::format("{} requests are waiting and no more than {} may; try again in {:.0f} s",
                     n_waiting_ + pending_, max_queue_, retry_after),
-        {.retry_after_seconds = retry_after});
+        {.code = "queue_full", .retry_after_seconds = retry_after});
   }
   if (!breaker_.Admits()) {
     throw Error(ErrorKind::kResource,
                 fmt::format("the server is overloaded: a request would wait {:.1f} s; try again in "
                             "{:.0f} s",
                             breaker_.predicted_wait(), retry_after),
-                {.retry_after_seconds = retry_after});
+                {.code = "overloaded", .retry_after_seconds = retry_after});
   }
   pending_ += n;
 }

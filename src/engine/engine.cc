@@ -37,8 +37,9 @@ Engine::Engine(const EngineOptions& options, KvManager& kv, StepExecutor& execut
       kv_(kv),
       scheduler_(LimitsFor(options, executor), kv),
       gate_(options.breaker, options.max_queue),
-      // Room for a submission, a cancellation and a farewell of every open request.
-      commands_(size_t{options.max_open_requests} * 3 + 1),
+      // Room for a submission, a cancellation and a farewell of every open request, and for the
+      // end.
+      commands_(size_t{options.max_open_requests} * 3 + 2),
       metrics_(options.metrics) {
   results_.resize(options.limits.max_sequences);
   PublishStats();
@@ -87,7 +88,7 @@ void Engine::Reserve(uint32_t n) {
       ErrorKind::kResource,
       fmt::format("{} requests are open, with {} more than the limit of {}; try again later",
                   before, n, options_.max_open_requests),
-      {.retry_after_seconds = 1});
+      {.code = "queue_full", .retry_after_seconds = 1});
 }
 
 // The number of choices that overload leaves of `n`; may shorten the answer.
@@ -151,6 +152,10 @@ std::vector<RequestHandle> Engine::SubmitChoices(Request request, uint32_t n) {
   return handles;
 }
 
+void Engine::EndAll(Error reason) {
+  commands_.Push(Ending{std::move(reason)});
+}
+
 EngineStats Engine::stats() const {
   const std::lock_guard lock(stats_mutex_);
   return stats_;
@@ -179,9 +184,11 @@ void Engine::Handle(Command command) {
     Take(std::move(*add));
   } else if (const auto* cancel = std::get_if<Cancel>(&command)) {
     CancelSequence(cancel->id);
+  } else if (const auto* abandon = std::get_if<Abandon>(&command)) {
+    CancelSequence(abandon->id);
   } else {
-    const auto& abandon = std::get<Abandon>(command);
-    CancelSequence(abandon.id);
+    ending_ = std::move(std::get<Ending>(command).reason);
+    CancelAll();
   }
 }
 
@@ -192,10 +199,18 @@ void Engine::Take(Add add) {
   }
   gate_.Taken(static_cast<uint32_t>(add.choices.size()));
   scheduler_.AddChoices(std::move(add.choices), add.submitted);
+  if (ending_) CancelAll();
 }
 
-void Engine::CancelSequence(uint64_t id) {
-  if (!scheduler_.Cancel(id, std::chrono::steady_clock::now(), events_)) return;  // done already
+void Engine::CancelAll() {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, channel] : channels_) ids.push_back(id);
+  for (const uint64_t id : ids) CancelSequence(id, ending_);
+}
+
+void Engine::CancelSequence(uint64_t id, std::optional<Error> error) {
+  const TimePoint now = std::chrono::steady_clock::now();
+  if (!scheduler_.Cancel(id, now, events_, std::move(error))) return;  // done already
   PublishStats();
   Deliver();
 }
@@ -217,6 +232,7 @@ void Engine::Run(const StepPlan& plan) {
   try {
     executor_.Run(plan, results);
   } catch (const Error& error) {
+    metrics_.StepFailed(executor_.preparation());
     return scheduler_.Abort(error, std::chrono::steady_clock::now(), events_);
   }
   const TimePoint end = std::chrono::steady_clock::now();
@@ -275,7 +291,7 @@ void Engine::Deliver() {
     EventChannel* channel = found->second;
     if (std::holds_alternative<TokenEvent>(event.event)) metrics_.Token(*channel, now);
     if (const auto* end = std::get_if<FinishedEvent>(&event.event)) {
-      metrics_.Finished(*channel, end->usage, now);
+      metrics_.Finished(*channel, *end, now);
       channels_.erase(found);
     }
     HADAL_CHECK(channel->events.TryPush(std::move(event.event)));

@@ -68,6 +68,9 @@ class Engine {
   // The most choices that may be open at once, of all requests. Thread-safe.
   uint32_t max_open_requests() const { return options_.max_open_requests; }
 
+  // Ends every open request, and every later one, with `reason` as its error. Thread-safe.
+  void EndAll(Error reason);
+
   EngineStats stats() const;  // thread-safe
 
  private:
@@ -85,13 +88,17 @@ class Engine {
     uint64_t id;
     std::unique_ptr<EventChannel> channel;
   };
-  using Command = std::variant<Add, Cancel, Abandon>;
+  struct Ending {
+    Error reason;
+  };
+  using Command = std::variant<Add, Cancel, Abandon, Ending>;
 
   void Loop();
   std::optional<Command> WaitForCommand();
   void Handle(Command command);
   void Take(Add add);
-  void CancelSequence(uint64_t id);
+  void CancelSequence(uint64_t id, std::optional<Error> error = std::nullopt);
+  void CancelAll();
   void Step();
   void Run(const StepPlan& plan);
   void Deliver();
@@ -118,6 +125,7 @@ class Engine {
   EngineMetrics metrics_;
   std::vector<SequenceEvent> events_;
   std::vector<EventChannel*> woken_;  // scratch
+  std::optional<Error> ending_;       // why no request goes on
   std::vector<RunResult> results_;
 
   std::thread thread_;  // last: starts when all else is there

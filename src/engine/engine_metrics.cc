@@ -22,8 +22,10 @@ void EngineMetrics::Token(EventChannel& channel, TimePoint now) {
   channel.last_token = now;
 }
 
-void EngineMetrics::Finished(const EventChannel& channel, const Usage& usage, TimePoint now) {
+void EngineMetrics::Finished(const EventChannel& channel, const FinishedEvent& end, TimePoint now) {
   if (metrics_ == nullptr) return;
+  const Usage& usage = end.usage;
+  if (end.report.smaller_chunks) metrics_->Add(Counter::kDegradedRequests, 1, {"chunk"});
   metrics_->Observe(Histogram::kEndToEnd, Seconds(channel.submitted, now));
   metrics_->Observe(Histogram::kQueueTime, usage.queue_seconds);
   // Who left before a phase began has no time in it.
@@ -48,6 +50,11 @@ void EngineMetrics::Step(const StepPlan& plan, const PreparationTimes& preparati
   metrics_->Observe(Histogram::kPreparationTime, preparation.positions, {"positions"});
   metrics_->Observe(Histogram::kPreparationTime, preparation.page_tables, {"page_tables"});
   metrics_->Observe(Histogram::kPreparationTime, preparation.ragged_index, {"ragged_index"});
+}
+
+void EngineMetrics::StepFailed(const PreparationTimes& preparation) {
+  if (metrics_ == nullptr || preparation.failed.empty()) return;
+  metrics_->Add(Counter::kPreparationFailures, 1, {preparation.failed});
 }
 
 void EngineMetrics::Update(const EngineStats& stats, const SchedulerTotals& totals,

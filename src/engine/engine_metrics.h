@@ -19,8 +19,9 @@ class EngineMetrics {
   void Accepted(const SequenceRequest& request);
   // `channel` remembers when its last token came.
   void Token(EventChannel& channel, TimePoint now);
-  void Finished(const EventChannel& channel, const Usage& usage, TimePoint now);
+  void Finished(const EventChannel& channel, const FinishedEvent& end, TimePoint now);
   void Step(const StepPlan& plan, const PreparationTimes& preparation, double seconds);
+  void StepFailed(const PreparationTimes& preparation);
   // All gauges, and the counters' growth since the last call.
   void Update(const EngineStats& stats, const SchedulerTotals& totals,
               const AdmissionGate::State& gate);

@@ -17,34 +17,9 @@ Request Greedy(const Json& golden) {
   return request;
 }
 
-struct Answer {
-  std::vector<int32_t> tokens;
-  std::vector<double> logprobs;
-  std::vector<double> prompt_logprobs;
-  Usage usage;
-  bool operator==(const Answer& other) const {
-    return tokens == other.tokens && logprobs == other.logprobs &&
-           prompt_logprobs == other.prompt_logprobs;
-  }
-};
-
 Answer Wait(RequestHandle handle) {
-  Answer answer;
-  while (const auto event = handle.Next()) {
-    if (const auto* token = std::get_if<TokenEvent>(&*event)) {
-      answer.tokens.push_back(token->token);
-      if (token->logprobs) answer.logprobs.push_back(token->logprobs->chosen.logprob);
-    } else if (const auto* prompt = std::get_if<PromptEvent>(&*event)) {
-      EXPECT_EQ(prompt->first_position, answer.prompt_logprobs.size() + 1);
-      for (const TokenLogprobs& entry : prompt->logprobs) {
-        answer.prompt_logprobs.push_back(entry.chosen.logprob);
-      }
-    } else {
-      const auto& end = std::get<FinishedEvent>(*event);
-      if (end.error) ADD_FAILURE() << end.error->message();
-      answer.usage = end.usage;
-    }
-  }
+  Answer answer = WaitFor(handle);
+  if (answer.end.error) ADD_FAILURE() << answer.end.error->message();
   return answer;
 }
 
@@ -97,14 +72,14 @@ TEST(EnginePrefix, EarlierTurnsAreReusedBitForBit) {
       const Answer expected = Wait(fresh.engine->Submit(request));
       const Answer answer = Wait(chat.engine->Submit(request));
       EXPECT_EQ(answer, expected) << "turn " << turn;
-      EXPECT_EQ(expected.usage.cached_tokens, 0u);
+      EXPECT_EQ(expected.end.usage.cached_tokens, 0u);
       const bool shares = turn > 0 && !chat.model.rope().length_dependent();
       // All of the earlier turn but the last token of its answer, in whole pages.
-      EXPECT_EQ(answer.usage.cached_tokens, shares ? (history.size() - 41) / 16 * 16 : 0u);
+      EXPECT_EQ(answer.end.usage.cached_tokens, shares ? (history.size() - 41) / 16 * 16 : 0u);
       // The same again: the last page at least is computed anew.
       const Answer again = Wait(chat.engine->Submit(request));
       EXPECT_EQ(again, expected);
-      EXPECT_EQ(again.usage.cached_tokens, (history.size() - 1) / 16 * 16);
+      EXPECT_EQ(again.end.usage.cached_tokens, (history.size() - 1) / 16 * 16);
       history.insert(history.end(), answer.tokens.begin(), answer.tokens.end());
     }
     EXPECT_EQ(chat.engine->stats().kv.used_pages, 0u);

@@ -11,31 +11,6 @@
 namespace hadal {
 namespace {
 
-struct Answer {
-  std::vector<int32_t> tokens;
-  std::vector<double> logprobs;
-  std::vector<double> prompt_logprobs;
-  FinishedEvent end;
-};
-
-Answer Wait(RequestHandle& handle) {
-  Answer answer;
-  while (const auto event = handle.Next()) {
-    if (const auto* token = std::get_if<TokenEvent>(&*event)) {
-      answer.tokens.push_back(token->token);
-      if (token->logprobs) answer.logprobs.push_back(token->logprobs->chosen.logprob);
-    } else if (const auto* prompt = std::get_if<PromptEvent>(&*event)) {
-      EXPECT_EQ(prompt->first_position, answer.prompt_logprobs.size() + 1);
-      for (const TokenLogprobs& entry : prompt->logprobs) {
-        answer.prompt_logprobs.push_back(entry.chosen.logprob);
-      }
-    } else {
-      answer.end = std::get<FinishedEvent>(*event);
-    }
-  }
-  return answer;
-}
-
 void ExpectSame(const Answer& answer, const Answer& expected) {
   EXPECT_EQ(answer.tokens, expected.tokens);
   EXPECT_EQ(answer.logprobs, expected.logprobs);
@@ -78,7 +53,7 @@ TEST_P(EnginePressure, SixtyFourAtOnceAreEachAsAlone) {
   std::vector<Answer> expected;
   for (uint32_t i = 0; i < 64; ++i) {
     RequestHandle handle = alone.engine->Submit(MixedRequest(text, i));
-    expected.push_back(Wait(handle));
+    expected.push_back(WaitFor(handle));
   }
   for (const PreemptionMode mode : {PreemptionMode::kRecompute, PreemptionMode::kSwap}) {
     EngineOptions options;
@@ -96,7 +71,7 @@ TEST_P(EnginePressure, SixtyFourAtOnceAreEachAsAlone) {
     }
     for (uint32_t i = 0; i < 64; ++i) {
       SCOPED_TRACE(testing::Message() << "request " << i << ", mode " << static_cast<int>(mode));
-      const Answer answer = Wait(handles[i]);
+      const Answer answer = WaitFor(handles[i]);
       if (i % 9 != 4) {
         ExpectSame(answer, expected[i]);
         continue;
@@ -134,8 +109,8 @@ TEST_P(EnginePressure, ChoicesAreEachAsAlone) {
       for (uint32_t i = 0; i < 6; ++i) {
         request.choice_index = i;
         RequestHandle single = alone.engine->Submit(request);
-        const Answer answer = Wait(handles[i]);
-        ExpectSame(answer, Wait(single));
+        const Answer answer = WaitFor(handles[i]);
+        ExpectSame(answer, WaitFor(single));
         EXPECT_EQ(answer.end.usage.prompt_tokens, prompt);
         if (i == 1) EXPECT_EQ(answer.end.report.shared_tokens, prompt - 1);
       }

@@ -30,6 +30,7 @@ class FakeExecutor : public StepExecutor {
  public:
   void Run(const StepPlan& plan, std::span<RunResult> results) override {
     if (device_lost) Fail(ErrorKind::kResource, "the device is gone");
+    if (!preparation_.failed.empty()) Fail(ErrorKind::kResource, "no memory");
     // A step takes as long as a test wants: so that cancellations meet running requests.
     while (hold) std::this_thread::yield();
     for (size_t i = 0; i < results.size(); ++i) {
@@ -47,6 +48,8 @@ class FakeExecutor : public StepExecutor {
     ++steps;
   }
   bool kv_depends_on_length() const override { return false; }
+  PreparationTimes preparation() const override { return preparation_; }
+  PreparationTimes preparation_;
   std::atomic<bool> hold{false}, device_lost{false};
   std::atomic<int> steps{0};
   int32_t poison = -1;
@@ -223,6 +226,22 @@ TEST_F(EngineTest, FailuresReachTheirOwnCallerOnly) {
   EXPECT_EQ(Drain(lost).second.error->message(), "the device is gone");
 }
 
+TEST_F(EngineTest, EndAllTellsWhyToThoseWhoRunWaitAndCome) {
+  Start();
+  executor_.hold = true;
+  std::vector<RequestHandle> handles;
+  for (int i = 0; i < 12; ++i) handles.push_back(engine_->Submit(Ask({1, 2}, 100)));
+  engine_->EndAll(Error(ErrorKind::kResource, "closing down", {.code = "draining"}));
+  handles.push_back(engine_->Submit(Ask({1, 2}, 100)));
+  executor_.hold = false;
+  for (RequestHandle& handle : handles) {
+    const FinishedEvent end = Drain(handle).second;
+    EXPECT_EQ(end.reason, FinishReason::kError);
+    ASSERT_TRUE(end.error.has_value());
+    EXPECT_EQ(end.error->details().code, "draining");
+  }
+}
+
 TEST_F(EngineTest, RefusalsCarryNumbers) {
   EngineOptions options;
   options.max_queue = 3;
@@ -297,17 +316,23 @@ TEST_F(EngineTest, MetricsCountWhatHappened) {
   Drain(one);
   RequestHandle two = engine_->Submit(Ask(std::vector<int32_t>(40, 1), 6));
   EXPECT_EQ(Drain(two).second.report.reuse_stop, ReuseStop::kWholePrompt);
+  executor_.preparation_.failed = "page_tables";
+  RequestHandle unlucky = engine_->Submit(Ask({2}, 6));
+  EXPECT_TRUE(Drain(unlucky).second.error.has_value());
+  executor_.preparation_.failed = {};
   const std::string text = metrics.Text();
   for (const char* line :
-       {"hadal_prompt_tokens_total 80", "hadal_generated_tokens_total 12",
-        "hadal_prefix_query_tokens_total 80", "hadal_prefix_hit_tokens_total 32",
+       {"hadal_prompt_tokens_total 81", "hadal_generated_tokens_total 12",
+        "hadal_batch_preparation_failures_total{stage=\"page_tables\"} 1",
+        "hadal_prefix_query_tokens_total 81", "hadal_prefix_hit_tokens_total 32",
         "hadal_time_to_first_token_seconds_count 2", "hadal_inter_token_latency_seconds_count 10",
-        "hadal_request_seconds_count 2", "hadal_requests_running 0", "hadal_kv_pages 40",
+        "hadal_request_seconds_count 3", "hadal_requests_running 0", "hadal_kv_pages 40",
         "hadal_kv_free_pages 40", "hadal_breaker_state{state=\"closed\"} 1"}) {
     EXPECT_NE(text.find(std::string("\n") + line + "\n"), std::string::npos) << line << text;
   }
   one = RequestHandle();
   two = RequestHandle();
+  unlucky = RequestHandle();
   engine_.reset();
 }
 

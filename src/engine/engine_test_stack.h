@@ -1,6 +1,8 @@
 // For tests: a checkpoint opened on the reference backend, up to a running engine.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -49,5 +51,37 @@ struct Stack {
   std::optional<Runner> runner;
   std::optional<Engine> engine;
 };
+
+// Everything that became of a request.
+struct Answer {
+  std::vector<int32_t> tokens;
+  std::vector<double> logprobs;
+  std::vector<double> prompt_logprobs;
+  FinishedEvent end;
+
+  // What was said, not how long it took.
+  bool operator==(const Answer& other) const {
+    return tokens == other.tokens && logprobs == other.logprobs &&
+           prompt_logprobs == other.prompt_logprobs;
+  }
+};
+
+inline Answer WaitFor(RequestHandle& handle) {
+  Answer answer;
+  while (const auto event = handle.Next()) {
+    if (const auto* token = std::get_if<TokenEvent>(&*event)) {
+      answer.tokens.push_back(token->token);
+      if (token->logprobs) answer.logprobs.push_back(token->logprobs->chosen.logprob);
+    } else if (const auto* prompt = std::get_if<PromptEvent>(&*event)) {
+      EXPECT_EQ(prompt->first_position, answer.prompt_logprobs.size() + 1);
+      for (const TokenLogprobs& entry : prompt->logprobs) {
+        answer.prompt_logprobs.push_back(entry.chosen.logprob);
+      }
+    } else {
+      answer.end = std::get<FinishedEvent>(*event);
+    }
+  }
+  return answer;
+}
 
 }  // namespace hadal

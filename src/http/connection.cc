@@ -402,7 +402,8 @@ Awaitable<void> Connection::WriteAll(const std::string& bytes) {
 Awaitable<void> Connection::Refuse() {
   core_.metrics.Add(Counter::kHttpConnectionsCut, 1, {"limit"});
   n_requests_ = 1;
-  Reply reply = core_.Failure(503, "the server has as many connections as it can serve");
+  Reply reply =
+      core_.Failure(503, "the server has as many connections as it can serve", "connections");
   reply.headers.Add("content-length", std::to_string(reply.body.size()));
   reply.headers.Add("connection", "close");
   reply.headers.Add("retry-after", "1");

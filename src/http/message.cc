@@ -83,6 +83,25 @@ std::string_view HttpRequest::Parameter(std::string_view name) const {
   return {};
 }
 
+int StatusOf(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kUsage:
+    case ErrorKind::kInvalid:
+    case ErrorKind::kUnsupported:
+      return 400;
+    case ErrorKind::kNotFound:
+      return 404;
+    case ErrorKind::kResource:
+    case ErrorKind::kCancelled:
+      return 503;
+    case ErrorKind::kBadFile:
+    case ErrorKind::kNumeric:
+    case ErrorKind::kIo:
+      return 500;
+  }
+  return 500;
+}
+
 std::string_view ReasonPhrase(int status) {
   for (const Phrase& phrase : kPhrases) {
     if (phrase.status == status) return phrase.text;

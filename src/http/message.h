@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
+
 namespace hadal {
 
 // Names and values in order; names compare without case, and one may occur several times. No braced
@@ -65,6 +67,9 @@ struct Reply {
   Headers headers;
   std::string body;
 };
+
+// The status that base/error.h gives an error of this kind; 500 where it gives none.
+int StatusOf(ErrorKind kind);
 
 // "Not Found"; "Unknown" for codes that this server does not use.
 std::string_view ReasonPhrase(int status);

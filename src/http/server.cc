@@ -164,9 +164,7 @@ uint16_t HttpServer::port() const {
 
 bool HttpServer::Drain(std::chrono::nanoseconds deadline) {
   impl_->core.draining = true;
-  const bool finished = impl_->core.WaitUntilIdle(Clock::now() + deadline);
-  Stop();
-  return finished;
+  return impl_->core.WaitUntilIdle(Clock::now() + deadline);
 }
 
 bool HttpServer::draining() const {

@@ -39,8 +39,9 @@ struct Site {
   Router router;
   ApiKeys keys;
   // Body and headers for what the transport itself refuses: 400, 401, 404, 405, 408, 413, 431, 500,
-  // 503 ... Must not throw. Default: plain text.
-  std::function<Reply(int status, std::string_view message)> render_failure;
+  // 503 ... Must not throw. Default: plain text. `code`: a word for the cause where the status says
+  // too little ("draining", "connections", "bodies"), or empty.
+  std::function<Reply(int status, std::string_view message, std::string_view code)> render_failure;
   // The same for an Error that a handler lets out. Default: a status by kind, and render_failure.
   std::function<Reply(const Error&)> render_error;
   // Takes one JSON object at a time, see access_log.h. Default: none.
@@ -62,8 +63,8 @@ class HttpServer {
   uint16_t port() const;
 
   // From now on only routes with `while_draining` are served, others get 503. Waits until the
-  // running requests are finished or `deadline` has passed or another thread calls Stop; then
-  // stops. True when all were finished.
+  // running requests are finished or `deadline` has passed or another thread calls Stop. True when
+  // all were finished. Again and again.
   bool Drain(std::chrono::nanoseconds deadline);
   bool draining() const;
 

@@ -10,26 +10,7 @@
 namespace hadal {
 namespace {
 
-int StatusOf(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kUsage:
-    case ErrorKind::kInvalid:
-    case ErrorKind::kUnsupported:
-      return 400;
-    case ErrorKind::kNotFound:
-      return 404;
-    case ErrorKind::kResource:
-    case ErrorKind::kCancelled:
-      return 503;
-    case ErrorKind::kBadFile:
-    case ErrorKind::kNumeric:
-    case ErrorKind::kIo:
-      return 500;
-  }
-  return 500;
-}
-
-Reply PlainText(int status, std::string_view message) {
+Reply PlainText(int status, std::string_view message, std::string_view /*code*/) {
   return {status, Headers("content-type", "text/plain; charset=utf-8"),
           std::string(message) + "\n"};
 }
@@ -77,7 +58,7 @@ ServerCore::ServerCore(const HttpServerOptions& server_options, Site the_site, M
         if (!full.render_failure) full.render_failure = PlainText;
         if (!full.render_error) {
           full.render_error = [render = full.render_failure](const Error& error) {
-            return render(StatusOf(error.kind()), error.message());
+            return render(StatusOf(error.kind()), error.message(), error.details().code);
           };
         }
         return full;
@@ -106,7 +87,8 @@ Admission ServerCore::Admit(HttpRequest& request) const {
         Failure(405, fmt::format("{} takes {}, not {}", request.path, match.allow, request.method));
     admission.answer->headers.Add("allow", match.allow);
   } else if (draining && !match.route->options.while_draining) {
-    admission.answer = Failure(503, "the server is shutting down; send the request elsewhere");
+    admission.answer =
+        Failure(503, "the server is shutting down; send the request elsewhere", "draining");
   }
   return admission;
 }

@@ -49,8 +49,8 @@ struct ServerCore {
   // Finds the route, and fills in request.parameters and request.key. Needs the head alone, so that
   // a refused request's body is never waited for.
   Admission Admit(HttpRequest& request) const;
-  Reply Failure(int status, std::string_view message) const {
-    return site.render_failure(status, message);
+  Reply Failure(int status, std::string_view message, std::string_view code = {}) const {
+    return site.render_failure(status, message, code);
   }
   // x-request-id, Date, CORS.
   void AddCommonHeaders(const HttpRequest& request, Headers& headers) const;

@@ -396,15 +396,18 @@ TEST_F(HttpServerTest, DrainLetsRunningRequestsFinish) {
   running.Close();
   idle.Close();
   EXPECT_TRUE(drained.get());
+  server.Stop();
   EXPECT_FALSE(Connect().connected());
 }
 
-TEST_F(HttpServerTest, DrainCutsAtTheDeadline) {
+TEST_F(HttpServerTest, DrainWaitsNoLongerThanTheDeadline) {
   HttpServer& server = Start();
   TestClient running = Connect();
   running.Send("GET /wait HTTP/1.1\r\nHost: t\r\n\r\n");
   ASSERT_TRUE(Eventually([&] { return world_.n_waiting == 1; }));
   EXPECT_FALSE(server.Drain(milliseconds(50)));
+  EXPECT_EQ(world_.n_gone, 0);
+  server.Stop();
   EXPECT_EQ(world_.n_gone, 1);
   EXPECT_EQ(running.ReadToEnd(), "");
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/search.h"
 
 namespace hadal {
 
@@ -49,16 +50,8 @@ bool KvManager::Fits(uint64_t total_tokens) const {
 }
 
 uint64_t KvManager::MaxTokens() const {
-  uint64_t low = 0, high = std::numeric_limits<uint32_t>::max() - layout_.block_size;
-  while (low < high) {
-    const uint64_t middle = low + (high - low + 1) / 2;
-    if (Fits(middle)) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
+  return Largest(0, std::numeric_limits<uint32_t>::max() - layout_.block_size,
+                 [this](uint64_t n) { return Fits(n); });
 }
 
 // `op` says what the page is to be filled with; its group and page are set here.

@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/search.h"
 #include "kv/kv_manager.h"
-#include "memory/search.h"
 
 namespace hadal {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/search.h"
 #include "memory/memory_fit.h"
-#include "memory/search.h"
 
 namespace hadal {
 namespace {

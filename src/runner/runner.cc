@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -96,15 +97,23 @@ void Runner::BuildRaggedIndex(const StepPlan& plan) {
   }
 }
 
-void Runner::Build(const StepPlan& plan) {
+template <typename Body>
+void Runner::Prepare(std::string_view stage, double& seconds, Body build) {
   const TimePoint start = std::chrono::steady_clock::now();
-  BuildPositions(plan);
-  const TimePoint positions = std::chrono::steady_clock::now();
-  BuildPageTables(plan);
-  const TimePoint page_tables = std::chrono::steady_clock::now();
-  BuildRaggedIndex(plan);
-  preparation_ = {Seconds(start, positions), Seconds(positions, page_tables),
-                  Seconds(page_tables, std::chrono::steady_clock::now())};
+  try {
+    build();
+  } catch (const std::bad_alloc&) {
+    preparation_.failed = stage;
+    Fail(ErrorKind::kResource, "there is no memory to prepare a step's {}", stage);
+  }
+  seconds = Seconds(start, std::chrono::steady_clock::now());
+}
+
+void Runner::Build(const StepPlan& plan) {
+  preparation_ = {};
+  Prepare("positions", preparation_.positions, [&] { BuildPositions(plan); });
+  Prepare("page_tables", preparation_.page_tables, [&] { BuildPageTables(plan); });
+  Prepare("ragged_index", preparation_.ragged_index, [&] { BuildRaggedIndex(plan); });
   step_ = {.tokens = tokens_,
            .positions = positions_,
            .sequences = sequences_,

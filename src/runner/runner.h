@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "kv/swap_space.h"
@@ -18,6 +19,7 @@ struct PreparationTimes {
   double positions = 0;     // tokens, positions and what RoPE needs of them
   double page_tables = 0;   // slots and pages
   double ragged_index = 0;  // rows of each sequence and of the logits
+  std::string_view failed;  // the stage ("positions", ...) that found no memory; empty: none
 };
 
 // What runs a planned step. The engine sees no more than this of the model.
@@ -56,6 +58,8 @@ class Runner : public StepExecutor {
     std::vector<uint32_t> slots, pages, page_offsets;
   };
   void Build(const StepPlan& plan);
+  template <typename Body>
+  void Prepare(std::string_view stage, double& seconds, Body build);
   void BuildPositions(const StepPlan& plan);
   void BuildPageTables(const StepPlan& plan);
   void BuildRaggedIndex(const StepPlan& plan);

@@ -53,7 +53,8 @@ int32_t Sampler::Sample(std::span<const float> logits, const SamplingParams& par
 
   const int32_t best = Argmax(x_);
   if (!(x_[static_cast<size_t>(best)] > kMinusInfinity)) {
-    Fail(ErrorKind::kNumeric, "no token is possible: min_tokens bans all those left");
+    Fail(ErrorKind::kInvalid,
+         "no token is possible: min_tokens and logit_bias together ban every one");
   }
   return params.temperature == 0.0f ? best : Draw(params, context);
 }

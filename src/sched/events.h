@@ -70,6 +70,7 @@ struct RequestReport {
   // What sustained overload took from it, where the operator allows that; 0: nothing.
   uint32_t asked_max_tokens = 0;
   uint32_t asked_choices = 0;
+  bool smaller_chunks = false;
 };
 
 struct TokenEvent {

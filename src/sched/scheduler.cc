@@ -65,7 +65,8 @@ void Scheduler::CheckFits(uint64_t prompt_tokens, uint64_t max_tokens) const {
     message += fmt::format(" (the context would allow {})", limits_.max_context);
   }
   throw Error(ErrorKind::kInvalid, std::move(message),
-              {.context_overflow = {{prompt_tokens, max_tokens, capacity_}}});
+              {.context_overflow = {
+                   {prompt_tokens, max_tokens, capacity_, capacity_ != limits_.max_context}}});
 }
 
 void Scheduler::Add(SequenceRequest request, TimePoint now) {
@@ -101,7 +102,8 @@ void Scheduler::AddChoices(std::vector<SequenceRequest> choices, TimePoint now) 
   }
 }
 
-bool Scheduler::Cancel(uint64_t id, TimePoint now, std::vector<SequenceEvent>& events) {
+bool Scheduler::Cancel(uint64_t id, TimePoint now, std::vector<SequenceEvent>& events,
+                       std::optional<Error> error) {
   HADAL_CHECK(plan_.empty());
   const auto matches = [id](const SequencePtr& s) { return s->request.id == id; };
   const auto take_from = [&](std::vector<SequencePtr>& list) -> SequencePtr {
@@ -115,7 +117,8 @@ bool Scheduler::Cancel(uint64_t id, TimePoint now, std::vector<SequenceEvent>& e
   if (sequence == nullptr) sequence = take_from(dependents_);
   if (sequence == nullptr) sequence = waiting_.Remove(id);
   if (sequence == nullptr) return false;
-  Finish(*sequence, FinishReason::kCancelled, now, events);
+  const FinishReason reason = error ? FinishReason::kError : FinishReason::kCancelled;
+  Finish(*sequence, reason, now, events, std::move(error));
   return true;
 }
 
@@ -163,6 +166,7 @@ void Scheduler::PlanPrompts(TimePoint now) {
     if (plan_.n_tokens >= most) break;
     if (sequence->state == SequenceState::kPrefill) {
       PlanPrompt(*sequence, most - plan_.n_tokens);
+      sequence->report.smaller_chunks |= degraded_ && input.decodes.sequences > 0;
     }
   }
 }

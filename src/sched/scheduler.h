@@ -62,8 +62,10 @@ class Scheduler {
   void AddChoices(std::vector<SequenceRequest> choices, TimePoint now);
 
   // Ends a sequence wherever it stands and frees its pages; false when the id is unknown (finished
-  // already). Not between Plan and Commit. `events` gets the FinishedEvent.
-  bool Cancel(uint64_t id, TimePoint now, std::vector<SequenceEvent>& events);
+  // already). Not between Plan and Commit. `events` gets the FinishedEvent: kCancelled, or kError
+  // with `error`.
+  bool Cancel(uint64_t id, TimePoint now, std::vector<SequenceEvent>& events,
+              std::optional<Error> error = std::nullopt);
 
   // The next step. Empty when nothing is to do, or, with static batching, nothing before
   // wake_time(). Valid until Commit or Abort, one of which must follow when it is not empty.

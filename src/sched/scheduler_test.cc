@@ -126,6 +126,27 @@ TEST(Scheduler, DecodesComeFirstThenPromptsInOrder) {
   EXPECT_EQ(next.n_tokens, 8u);
 }
 
+TEST(Scheduler, OverloadMakesChunksSmallerAndSaysSo) {
+  Fixture f({.max_tokens = 33,
+             .max_sequences = 4,
+             .max_logit_rows = 4,
+             .max_context = 100,
+             .reuse_prefixes = false});
+  f.scheduler.SetDegraded(true);
+  f.scheduler.Add(Make(1, 30, 3), f.now);  // alone: nobody suffers from its chunk
+  f.Step();
+  f.scheduler.Add(Make(2, 30, 1), f.now);
+  EXPECT_EQ(f.scheduler.Plan(f.now).n_tokens, 17u);
+  std::vector<RunResult> results(2);
+  results[0].token = 1;
+  f.scheduler.Commit(results, f.now, f.events);
+  f.Step();
+  ASSERT_NE(f.finished(2), nullptr);
+  EXPECT_TRUE(f.finished(2)->report.smaller_chunks);
+  ASSERT_NE(f.finished(1), nullptr);
+  EXPECT_FALSE(f.finished(1)->report.smaller_chunks);
+}
+
 TEST(Scheduler, WhatCanNeverFitIsRefusedWithBothNumbers) {
   Fixture context({.max_tokens = 64, .max_sequences = 4, .max_logit_rows = 64, .max_context = 100});
   EXPECT_NO_THROW(context.scheduler.CheckFits(90, 10));

@@ -224,7 +224,6 @@ class Death(unittest.TestCase):
                 self.assertEqual(result["completed"], 8)
                 again.wait_until_idle()
 
-
     def test_drain_under_load(self):
         with tempfile.TemporaryDirectory() as folder:
             server = LiveServer(HADAL)
@@ -236,6 +235,24 @@ class Death(unittest.TestCase):
             self.assertEqual(server.stop(), 0)
             out, _ = clients.communicate(timeout=60)
             self.assertEqual(clients.returncode, 0, out)
+
+
+    def test_what_the_deadline_ends_is_told_so(self):
+        server = LiveServer(HADAL, "--drain-timeout", 0)
+        crowd = [server.socket() for _ in range(8)]
+        for i, connection in enumerate(crowd):
+            connection.sendall(completion(f"{i} boats", 900, stream=i % 2 == 0))
+        self.assertIsNotNone(server.wait_for(lambda m: m["hadal_requests_running"] == 8))
+        server.process.terminate()
+        for i, connection in enumerate(crowd):
+            with contextlib.closing(http.client.HTTPResponse(connection)) as reply:
+                reply.begin()
+                text = reply.read().decode()  # raises when it is cut
+            self.assertEqual(reply.status, 200 if i % 2 == 0 else 503)
+            last = text.strip().rsplit("data: ", 1)[-1]
+            self.assertEqual(json.loads(last)["error"]["code"], "draining", last)
+            connection.close()
+        self.assertEqual(server.stop(), 0)
 
 
 class FullDisk(unittest.TestCase):

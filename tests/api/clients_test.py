@@ -9,7 +9,7 @@ import json
 import sys
 import unittest
 
-from transcripts import Server
+from live_server import LiveServer
 from venv_python import use_venv
 
 use_venv()
@@ -40,14 +40,14 @@ TOOLS = [tool("get_weather", "Get the weather of a city.", "city"),
 class ClientTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(HADAL, ["--api-key", "secret"])
+        cls.server = LiveServer(HADAL, "--api-key", "secret")
         cls.base = f"http://127.0.0.1:{cls.server.port}/v1"
         cls.client = openai.OpenAI(base_url=cls.base, api_key="secret", max_retries=0)
 
     @classmethod
     def tearDownClass(cls):
         cls.client.close()
-        cls.server.__exit__()
+        cls.server.stop()
 
     def chat(self, **options):
         return self.client.chat.completions.create(**{"model": "reef", "messages": KUWAIT, **options})

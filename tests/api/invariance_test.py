@@ -11,13 +11,12 @@ import http.client
 import json
 import pathlib
 import random
-import re
 import shutil
 import sys
 import tempfile
 import unittest
 
-from transcripts import MODEL, Server
+from live_server import MODEL, LiveServer
 
 HADAL = ""
 CONTEXT = 4096
@@ -87,21 +86,13 @@ def leave(port, request):
     connection.close()
 
 
-def metric(port, name):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("GET", "/metrics")
-    text = connection.getresponse().read().decode()
-    connection.close()
-    return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.M).group(1))
-
-
 class Invariance(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.model = long_model(cls.folder.name)
         cls.requests = mixed_requests(64)
-        with Server(HADAL, ["--ctx", str(CONTEXT), "--no-prefix-cache"], cls.model) as server:
+        with LiveServer(HADAL, "--ctx", CONTEXT, "--no-prefix-cache", model=cls.model) as server:
             cls.solo = [post(server.port, request) for request in cls.requests]
 
     @classmethod
@@ -113,7 +104,7 @@ class Invariance(unittest.TestCase):
         # soon as its prompt fits.
         pool = str(800 * CONTEXT)
         small = ["--ctx", str(CONTEXT), "--kv-memory", pool, "--admission", "prompt"]
-        with Server(HADAL, [*small, *options], self.model) as server, \
+        with LiveServer(HADAL, *small, *options, model=self.model) as server, \
                 concurrent.futures.ThreadPoolExecutor(80) as threads:
             jobs = [threads.submit(post, server.port, request) for request in self.requests]
             gone = [threads.submit(leave, server.port, request) for request in self.requests[::6]]
@@ -121,9 +112,8 @@ class Invariance(unittest.TestCase):
                 self.assertEqual(job.result(), self.solo[i], f"request {i}")
             for job in gone:
                 job.result()
-            preemptions = {kind: metric(server.port, f'hadal_preemptions_total{{kind="{kind}"}}')
-                           for kind in ("swap", "recompute")}
-            return preemptions
+            metrics = server.metrics()
+            return {kind: metrics[f'hadal_preemptions_total{{kind="{kind}"}}'] for kind in ("swap", "recompute")}
 
     def test_preempted_by_recomputation(self):
         self.assertGreater(self.under_load("--preemption", "recompute")["recompute"], 0)
@@ -132,7 +122,7 @@ class Invariance(unittest.TestCase):
         self.assertGreater(self.under_load("--preemption", "swap", "--swap-space", "64m")["swap"], 0)
 
     def test_streams_are_the_same(self):
-        with Server(HADAL, ["--ctx", str(CONTEXT)], self.model) as server, \
+        with LiveServer(HADAL, "--ctx", CONTEXT, model=self.model) as server, \
                 concurrent.futures.ThreadPoolExecutor(80) as threads:
             got = list(threads.map(lambda request: stream(server.port, request), self.requests))
         for i, (streamed, solo) in enumerate(zip(got, self.solo)):

@@ -9,7 +9,7 @@ import shutil
 import sys
 import unittest
 
-from transcripts import Server
+from live_server import LiveServer
 from venv_python import use_venv
 
 use_venv()
@@ -31,7 +31,7 @@ HADAL = ""
 class Page(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(HADAL)
+        cls.server = LiveServer(HADAL)
         options = webdriver.ChromeOptions()
         for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
             options.add_argument(flag)
@@ -43,7 +43,7 @@ class Page(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         cls.browser.quit()
-        cls.server.__exit__()
+        cls.server.stop()
 
     def setUp(self):
         self.browser.get(f"http://127.0.0.1:{self.server.port}/")
@@ -82,10 +82,18 @@ class Page(unittest.TestCase):
     def test_stop_ends_an_answer(self):
         self.find("[name=max_tokens]")[0].send_keys("900")
         self.find("[name=temperature]")[0].send_keys("5")
-        self.find("#input")[0].send_keys("count from 1 to 900\n")
-        self.wait(lambda: not self.find("#stop")[0].get_attribute("disabled"))
-        self.find("#stop")[0].click()
-        self.wait(lambda: self.find("#stop")[0].get_attribute("disabled"))
+        self.browser.execute_script("""
+            new MutationObserver(() => {
+              if (document.querySelector("#messages li.assistant:last-child > span")?.textContent)
+                document.getElementById("stop").click();
+            }).observe(document.getElementById("messages"), {childList: true, subtree: true});""")
+        cancelled = 'hadal_requests_finished_total{reason="cancelled"}'
+        for _ in range(10):  # an answer may end by itself before the click
+            self.ask("count from 1 to 900")
+            if self.server.wait_for(lambda metrics: metrics[cancelled] == 1, seconds=1) is not None:
+                break
+        self.assertEqual(self.server.metrics()[cancelled], 1)
+        self.assertIn("(stopped)", self.text("#messages"))
 
     def test_errors_are_shown(self):
         self.find("[name=max_tokens]")[0].send_keys("99999")

@@ -25,39 +25,11 @@ import http.client
 import json
 import pathlib
 import re
-import subprocess
 import sys
 
+from live_server import LiveServer
+
 HERE = pathlib.Path(__file__).resolve().parent
-MODEL = HERE.parents[1] / "models/reef"
-
-
-class Server:
-    """A `hadal serve` on a free port."""
-
-    def __init__(self, hadal, options=(), model=MODEL):
-        self.process = subprocess.Popen(
-            [hadal, "serve", str(model), "--port", "0", *options],
-            stderr=subprocess.PIPE, text=True)
-        self.log = []
-        self.port = int(self.until(r"listening on http://[^:]+:(\d+)").group(1))
-        self.until(r"is ready")
-
-    def until(self, pattern):
-        for line in self.process.stderr:
-            self.log.append(line)
-            if found := re.search(pattern, line):
-                return found
-        raise RuntimeError("the server ended:\n" + "".join(self.log))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.stderr.read()
-        self.process.stderr.close()
-        self.process.wait(timeout=60)
 
 
 def split_head(text):
@@ -154,7 +126,7 @@ def main():
         while found := re.match(r"@option (.*)\n", text):
             options += found.group(1).split(" ")
             text = text[found.end():]
-        with Server(hadal, options) as server:
+        with LiveServer(hadal, *options) as server:
             for exchange in exchanges(text):
                 count += 1
                 if problem := play(server.port, exchange):
