@@ -7,7 +7,7 @@ LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache
 CONFIGURE = cmake --preset $(1) $(LAUNCHER) -Wno-dev >build/$(1).configure.log 2>&1 || { cat build/$(1).configure.log; exit 1; }
 BUILD = cmake --build --preset $(1) -j $(JOBS) $(2)
 
-.PHONY: help build test test-release test-asan test-tsan lint format demo serve bench soak install clean
+.PHONY: help build test test-release test-asan test-tsan lint format demo serve bench bench-peers soak install clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -60,6 +60,9 @@ format:  ## clang-format everything
 bench:  ## microbenchmarks and `hadal bench` on random weights of a 1.5B shape
 	@mkdir -p build && scripts/setup.sh build test bench
 	@scripts/bench.sh
+
+bench-peers: build  ## ours against PEER=folder... (builds of llama.cpp, ik_llama.cpp), side by side
+	@scripts/bench_peers.sh $(PEER)
 
 soak:  ## ten minutes per fuzz target, long invariance runs, TSan
 	@mkdir -p build && scripts/setup.sh build test fuzz

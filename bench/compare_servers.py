@@ -6,7 +6,7 @@
 Both get as many slots as there are clients, the same threads, flash attention and the same prompts:
 about 256 tokens, of which half of the requests share the first 200, and 64 tokens to answer. They run in
 turn, A B A B ..., each time a fresh process; each pair has prompts of its own. The medians of the ratios
-are printed. As in compare_peer.py each pair stands between two probes of the machine, and one in which
+are printed. As in compare_peers.py each pair stands between two probes of the machine, and one in which
 a probe is below 90 % of the best seen is repeated, up to --tries times.
 """
 import argparse
@@ -18,10 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
-import types
 import urllib.request
 
-import compare_peer
+import compare_peers
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/api"))
 from live_server import LiveServer, load  # noqa: E402
@@ -59,12 +58,6 @@ def peer_server(options, clients):
         process.wait()
 
 
-def probe(options):
-    peaks, _ = compare_peer.hadal(types.SimpleNamespace(hadal=options.hadal, prompt=16, decode=0, depth=0,
-                                                        threads=options.threads), options.model)
-    return peaks
-
-
 def measure(server, options, clients, seed, folder):
     with server(options, clients) as url:
         return load(options.hadal, url, folder, "--model-path", options.model, "--max-concurrency", clients,
@@ -75,11 +68,12 @@ def measure(server, options, clients, seed, folder):
 
 def compare(options, clients, folder):
     best, kept = {"read_gbs": 0.0, "int8_gops": 0.0}, []
+    machine = compare_peers.Hadal(options)
     for seed in range(options.tries):
-        before = probe(options)
+        before = machine.probe(options.model)
         ours = measure(hadal_server, options, clients, seed, folder)
         theirs = measure(peer_server, options, clients, seed, folder)
-        after = probe(options)
+        after = machine.probe(options.model)
         for key in best:
             best[key] = max(best[key], before[key], after[key])
         kept.append((before, after, ours, theirs))

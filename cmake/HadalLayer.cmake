@@ -21,19 +21,28 @@ if(HADAL_FUZZ)
   target_compile_options(hadal_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
+# Tests are compiled more often than they run.
+set(test_options $<$<CONFIG:Release>:-O1>)
+
 # Everything that unit tests need, and nothing else.
 add_custom_target(unit_tests)
 
-# A machine without ccache builds a third faster when it reads the large headers once per target.
+# A machine without ccache builds a third faster when the large headers are read once. For every
+# target but the kernels', whose files have a processor each.
 option(HADAL_PCH "precompile the standard headers" OFF)
-function(hadal_precompile target)
-  get_target_property(sources ${target} SOURCES)
-  list(LENGTH sources count)
-  # The kernels' files have a processor each.
-  if(HADAL_PCH AND count GREATER 2 AND NOT target STREQUAL "hadal_kernels")
-    target_precompile_headers(${target} PRIVATE <nlohmann/json.hpp> <fmt/core.h> <algorithm> <chrono>
-                              <filesystem> <functional> <map> <memory> <optional> <span> <string>
-                              <string_view> <unordered_map> <utility> <variant> <vector> ${ARGN})
+set(precompiled <nlohmann/json.hpp> <fmt/core.h> <algorithm> <chrono> <filesystem> <functional> <map> <memory>
+    <optional> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector>)
+function(hadal_precompiled name)
+  cmake_parse_arguments(ARG "" "" "HEADERS;LIBRARIES;OPTIONS" ${ARGN})
+  file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/${name}.cc" "")
+  add_library(${name} OBJECT "${CMAKE_CURRENT_BINARY_DIR}/${name}.cc")
+  target_link_libraries(${name} PRIVATE hadal_flags fmt::fmt ${ARG_LIBRARIES})
+  target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+  target_precompile_headers(${name} PRIVATE ${precompiled} ${ARG_HEADERS})
+endfunction()
+function(hadal_precompile target name)
+  if(HADAL_PCH AND NOT target STREQUAL "hadal_kernels")
+    target_precompile_headers(${target} REUSE_FROM ${name})
   endif()
 endfunction()
 
@@ -53,7 +62,7 @@ function(hadal_layer folder)
   if(all OR ARG_SOURCES)
     add_library(hadal_${folder} STATIC ${all} ${ARG_SOURCES})
     target_link_libraries(hadal_${folder} PUBLIC hadal_flags ${ARG_DEPS})
-    hadal_precompile(hadal_${folder})
+    hadal_precompile(hadal_${folder} hadal_precompiled)
   else()
     add_library(hadal_${folder} INTERFACE)
     target_link_libraries(hadal_${folder} INTERFACE hadal_flags ${ARG_DEPS})
@@ -62,9 +71,8 @@ function(hadal_layer folder)
   if(HADAL_TESTS AND tests)
     add_executable(hadal_${folder}_test ${tests})
     target_link_libraries(hadal_${folder}_test PRIVATE hadal_${folder} GTest::gtest_main)
-    # Tests are compiled more often than they run.
-    target_compile_options(hadal_${folder}_test PRIVATE $<$<CONFIG:Release>:-O1>)
-    hadal_precompile(hadal_${folder}_test <gtest/gtest.h>)
+    target_compile_options(hadal_${folder}_test PRIVATE ${test_options})
+    hadal_precompile(hadal_${folder}_test hadal_precompiled_test)
     add_dependencies(unit_tests hadal_${folder}_test)
     target_compile_definitions(hadal_${folder}_test PRIVATE
                                HADAL_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

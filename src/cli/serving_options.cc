@@ -1,5 +1,7 @@
 #include "cli/serving_options.h"
 
+#include <algorithm>
+
 namespace hadal::cli {
 namespace {
 
@@ -21,12 +23,15 @@ EngineOptions ServingOptions(const OptionValues& options, Metrics* metrics) {
   engine.max_queue = integer("max-queue");
   engine.max_open_requests =
       integer("max-num-seqs") + (engine.max_queue == 0 ? 1u << 20 : engine.max_queue);
-  engine.breaker.max_wait = options.Number("max-queue-seconds");
   engine.degradation = {integer("overload-max-n"), integer("overload-max-tokens")};
   engine.metrics = metrics;
   SchedulerLimits& limits = engine.limits;
   limits.itl_target = options.Number("itl-target-ms") / 1000;
   limits.ttft_target = options.Number("ttft-target-ms") / 1000;
+  engine.breaker.max_wait = options.Number("max-queue-seconds");
+  if (limits.ttft_target > 0 && engine.breaker.max_wait > 0) {
+    engine.breaker.max_wait = std::min(engine.breaker.max_wait, limits.ttft_target);
+  }
   limits.promise = PromiseOf(options.Text("admission"));
   limits.preemption = PreemptionOf(options.Text("preemption"));
   limits.reuse_prefixes = !options.Flag("no-prefix-cache");

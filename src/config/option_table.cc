@@ -154,7 +154,9 @@ constexpr OptionSpec kTable[] = {
      "prompts are cut into chunks so that running answers get a token this often; 0: full chunks",
      0, 60000},
     {"--ttft-target-ms", kNumber, "0", "serve", "Scheduling",
-     "a prompt about to miss this may double --itl-target-ms; 0: none", 0, 600000},
+     "a prompt about to miss this may double --itl-target-ms, and a request that would miss it by "
+     "waiting for others is refused with 503; 0: none",
+     0, 600000},
     {"--admission", kText, "expected", "serve", "Scheduling",
      "KV pages a request must find free: for its prompt and the answer it is expected to get, for "
      "its prompt alone, or for its max_tokens",

@@ -11,19 +11,26 @@ double AdmissionGate::PredictedWait() const {
   return forecast_.wait + queued * forecast_.service;
 }
 
-void AdmissionGate::Enter(uint32_t n, TimePoint now) {
+bool AdmissionGate::MissesTarget(uint64_t prompt_tokens) const {
+  const double own = static_cast<double>(prompt_tokens) * forecast_.prompt_second;
+  return limits_.breaker.max_wait > 0 && own < limits_.ttft_target &&
+         (PredictedWait() + own) * forecast_.lateness > limits_.ttft_target;
+}
+
+void AdmissionGate::Enter(uint32_t n, uint64_t prompt_tokens, TimePoint now) {
   const std::lock_guard lock(mutex_);
   breaker_.Update(PredictedWait(), now);
   const double retry_after = breaker_.RetryAfter();
   const uint64_t queued = n_waiting_ + pending_ + n;
-  if (max_queue_ > 0 && queued > uint64_t{max_queue_} + forecast_.free_places) {
+  const uint64_t most = limits_.max_queue;
+  if (most > 0 && queued > most + forecast_.free_places) {
     throw Error(
         ErrorKind::kResource,
         fmt::format("{} requests are waiting and no more than {} may; try again in {:.0f} s",
-                    n_waiting_ + pending_, max_queue_, retry_after),
+                    n_waiting_ + pending_, most, retry_after),
         {.code = "queue_full", .retry_after_seconds = retry_after});
   }
-  if (!breaker_.Admits()) {
+  if (!breaker_.Admits() || MissesTarget(prompt_tokens)) {
     throw Error(ErrorKind::kResource,
                 fmt::format("the server is overloaded: a request would wait {:.1f} s; try again in "
                             "{:.0f} s",

@@ -13,12 +13,16 @@ namespace hadal {
 // yet count as well.
 class AdmissionGate {
  public:
-  // `max_queue`: requests waiting for their first step; 0: no limit.
-  AdmissionGate(const BreakerLimits& limits, uint32_t max_queue)
-      : breaker_(limits), max_queue_(max_queue) {}
+  struct Limits {
+    BreakerLimits breaker;
+    uint32_t max_queue = 0;  // requests waiting for their first step; 0: no limit
+    double ttft_target = 0;  // seconds to the first token; 0: none. Kept to if max_wait is set
+  };
+  explicit AdmissionGate(const Limits& limits) : limits_(limits), breaker_(limits.breaker) {}
 
-  // Lets `n` requests in, or throws Error(kResource) with retry_after_seconds.
-  void Enter(uint32_t n, TimePoint now);
+  // Lets `n` requests for one prompt in, or throws Error(kResource) with retry_after_seconds. A
+  // prompt too long for the TTFT target even alone is not held to it.
+  void Enter(uint32_t n, uint64_t prompt_tokens, TimePoint now);
   // The scheduler has taken `n` of those let in.
   void Taken(uint32_t n);
   // The newest state of the scheduler.
@@ -35,10 +39,11 @@ class AdmissionGate {
 
  private:
   double PredictedWait() const;
+  bool MissesTarget(uint64_t prompt_tokens) const;
 
+  const Limits limits_;
   mutable std::mutex mutex_;  // guards all below
   Breaker breaker_;
-  const uint32_t max_queue_;
   Scheduler::Forecast forecast_;
   uint64_t n_waiting_ = 0;
   uint32_t pending_ = 0;

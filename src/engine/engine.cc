@@ -36,7 +36,7 @@ Engine::Engine(const EngineOptions& options, KvManager& kv, StepExecutor& execut
       executor_(executor),
       kv_(kv),
       scheduler_(LimitsFor(options, executor), kv),
-      gate_(options.breaker, options.max_queue),
+      gate_({options.breaker, options.max_queue, options.limits.ttft_target}),
       // Room for a submission, a cancellation and a farewell of every open request, and for the
       // end.
       commands_(size_t{options.max_open_requests} * 3 + 2),
@@ -132,7 +132,7 @@ std::vector<RequestHandle> Engine::SubmitChoices(Request request, uint32_t n) {
   const TimePoint now = std::chrono::steady_clock::now();
   Reserve(n);
   try {
-    gate_.Enter(n, now);
+    gate_.Enter(n, choice.prompt.size(), now);
   } catch (const Error&) {
     open_handles_.fetch_sub(n);
     throw;

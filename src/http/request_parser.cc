@@ -98,11 +98,10 @@ void RequestParser::FinishHead() {
   request_.method = Text(message.method_string());
   request_.http11 = message.version() >= 11;
   request_.keep_alive = message.keep_alive();
-  int n_hosts = 0;
-  bool has_coding = false;
+  int n_hosts = 0, n_codings = 0;
   for (const auto& field : message) {
     n_hosts += field.name() == beast::http::field::host;
-    has_coding |= field.name() == beast::http::field::transfer_encoding;
+    n_codings += field.name() == beast::http::field::transfer_encoding;
     request_.headers.Add(Text(field.name_string()), Text(field.value()));
   }
   std::optional<Target> target =
@@ -115,10 +114,12 @@ void RequestParser::FinishHead() {
   if (n_hosts > 1 || (request_.http11 && n_hosts == 0)) {
     return Refuse(400, "the request needs one Host header");
   }
-  if (has_coding && !parser.chunked()) {
+  // Beast takes "gzip, chunked" too.
+  const auto coding = request_.headers.Find("transfer-encoding");
+  if (n_codings > 1 || (coding && !EqualsIgnoringCase(*coding, "chunked"))) {
     return Refuse(501, "the only transfer coding this server knows is chunked");
   }
-  if (has_coding && !request_.http11) return Refuse(400, "HTTP/1.0 has no transfer codings");
+  if (coding && !request_.http11) return Refuse(400, "HTTP/1.0 has no transfer codings");
   if (const auto expect = request_.headers.Find("expect")) {
     if (!EqualsIgnoringCase(*expect, "100-continue")) {
       return Refuse(417, "the only expectation this server knows is 100-continue");

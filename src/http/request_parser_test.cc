@@ -86,6 +86,8 @@ TEST(RequestParser, RefusesMalformedRequests) {
       {post + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400},
       {post + "Transfer-Encoding: gzip\r\n\r\n", 501},
       {post + "Transfer-Encoding: chunked, gzip\r\n\r\n", 501},
+      {post + "Transfer-Encoding: gzip, chunked\r\n\r\n", 501},
+      {post + "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", 501},
       {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
       {post + "Expect: coffee\r\nContent-Length: 5\r\n\r\nhello", 417},
       {chunked + "x\r\n\r\n", 400},

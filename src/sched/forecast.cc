@@ -32,6 +32,7 @@ Scheduler::Forecast Scheduler::PredictWait() const {
   const bool full = running_.size() >= limits_.max_sequences;
   const bool blocked = full || !waiting_.empty();
   Forecast forecast;
+  forecast.lateness = lateness_;
   forecast.free_places =
       blocked ? 0 : limits_.max_sequences - static_cast<uint32_t>(running_.size());
   if (n == 0) return forecast;
@@ -39,17 +40,26 @@ Scheduler::Forecast Scheduler::PredictWait() const {
   StepShape with_chunk = decodes;
   with_chunk += RunShape(0, limits_.max_tokens);
   const double decode_seconds = cost_.Predict(decodes);
-  const double prompt_second =
+  forecast.prompt_second =
       (cost_.Predict(with_chunk) - decode_seconds) / static_cast<double>(limits_.max_tokens);
-  forecast.service = (prompt_tokens * prompt_second +
+  forecast.service = (prompt_tokens * forecast.prompt_second +
                       output_tokens * decode_seconds / static_cast<double>(batch)) /
                      static_cast<double>(n);
   if (!blocked) {
-    forecast.wait = static_cast<double>(prompts_left) * prompt_second;
+    forecast.wait = static_cast<double>(prompts_left) * forecast.prompt_second;
   } else {
     forecast.wait = calibration_ * forecast.service * static_cast<double>(n_waiting() + 1);
   }
   return forecast;
+}
+
+// Follows the 98th percentile: a step up for whoever is later, a 49th of it down for the others.
+void Scheduler::NoteFirstToken(const Sequence& sequence, TimePoint now) {
+  constexpr double kWorthComparing = 0.05;  // seconds
+  if (sequence.predicted_ttft < kWorthComparing) return;
+  const double ratio = Seconds(sequence.submitted, now) / sequence.predicted_ttft;
+  lateness_ *= ratio > lateness_ ? 1.098 : 0.998;
+  lateness_ = std::clamp(lateness_, 0.5, 5.0);
 }
 
 }  // namespace hadal

@@ -79,7 +79,7 @@ void Scheduler::AddChoices(std::vector<SequenceRequest> choices, TimePoint now) 
   HADAL_CHECK(!choices.empty());
   // What was predicted before the cost model knew the machine is not worth comparing.
   constexpr uint64_t kKnowsTheMachine = 20;
-  const double wait = cost_.n_observed() < kKnowsTheMachine ? 0 : PredictWait().wait / calibration_;
+  const Forecast forecast = cost_.n_observed() < kKnowsTheMachine ? Forecast() : PredictWait();
   // Whose prompt logprobs are wanted computes every prompt token itself.
   const uint64_t leader = choices.front().prompt_logprobs ? 0 : choices.front().id;
   for (SequenceRequest& request : choices) {
@@ -95,7 +95,8 @@ void Scheduler::AddChoices(std::vector<SequenceRequest> choices, TimePoint now) 
       sequence->report.wait = AdmissionWait::kPrompt;
       dependents_.push_back(std::move(sequence));
     } else {
-      sequence->predicted_wait = wait;
+      sequence->predicted_wait = forecast.wait / calibration_;
+      sequence->predicted_ttft = forecast.wait + sequence->prompt_size() * forecast.prompt_second;
       if (!waiting_.empty()) sequence->report.wait = AdmissionWait::kTurn;
       waiting_.Push(std::move(sequence));
     }
@@ -287,7 +288,10 @@ void Scheduler::TakeToken(Sequence& sequence, RunResult& result, TimePoint now,
                           std::vector<SequenceEvent>& events) {
   const SequenceRequest& request = sequence.request;
   HADAL_CHECK(result.token >= 0);
-  if (sequence.generated.empty()) sequence.first_token = now;
+  if (sequence.generated.empty()) {
+    sequence.first_token = now;
+    NoteFirstToken(sequence, now);
+  }
   sequence.state = SequenceState::kDecode;
   sequence.generated.push_back(result.token);
   const bool stops = std::find(request.stop_ids.begin(), request.stop_ids.end(), result.token) !=

@@ -83,10 +83,12 @@ class Scheduler {
   void SetDegraded(bool degraded) { degraded_ = degraded; }
 
   // Seconds that a request which came now would wait for its first step (forecast.cc), and the
-  // machine time that a request takes of those that wait behind it.
+  // machine time that a request takes of those that wait behind it. All zero without requests.
   struct Forecast {
     double wait = 0;
     double service = 0;
+    double prompt_second = 0;  // of machine time, for each token of a prompt
+    double lateness = 1;       // 49 of 50 first tokens come within so many times the prediction
     uint32_t free_places = 0;  // requests that could begin at once, as far as places go
   };
   Forecast PredictWait() const;
@@ -117,6 +119,7 @@ class Scheduler {
   uint32_t MostStored(const Sequence& sequence) const;
   uint32_t ExpectedStored(const Sequence& sequence) const;
   void NoteAdmission(Sequence& sequence, TimePoint now);
+  void NoteFirstToken(const Sequence& sequence, TimePoint now);
   void Start(SequencePtr sequence, TimePoint now);
   void ServeDependents(Sequence& leader, TimePoint now);
   void PassLead(const Sequence& leader);
@@ -161,6 +164,7 @@ class Scheduler {
   size_t n_swapped_ = 0;
   bool degraded_ = false;
   double calibration_ = 1;  // of predicted waits, by those that came true
+  double lateness_ = 1.5;   // see Forecast
   SchedulerTotals totals_;
   std::vector<int32_t> block_tokens_;  // scratch
   std::vector<uint64_t> kept_pages_;   // scratch, per group

@@ -58,6 +58,7 @@ struct Sequence {
   std::optional<SwappedTable> swapped;
   TimePoint preempted;  // last time
   double predicted_wait = 0;
+  double predicted_ttft = 0;
 
   bool started() const { return admission > 0; }
   uint32_t prompt_size() const { return static_cast<uint32_t>(request.prompt.size()); }

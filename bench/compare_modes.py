@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Continuous batching against static batches: the same engine, the same trace.
+"""What the scheduler is worth: the same engine, the same trace, with a part of it switched off.
 
-    bench/compare_static.py --hadal build/release/hadal MODEL [--trace bench/traces/saturating.jsonl]
+    bench/compare_modes.py --hadal build/release/hadal MODEL [--against static|whole]
 
-The trace comes faster than either can serve it. Static mode collects --batch requests, computes them to
-the end of the last and reserves whole contexts; see `hadal serve --batching`. The two run in turn, each
-time a fresh process. Printed: the ratios of requests per second, of P99 latency and of the KV pages
-reserved (held or promised), on average while requests were there.
+The trace comes faster than either can serve it. `static` collects --batch requests, computes them to the
+end of the last and reserves whole contexts (`hadal serve --batching static`). `whole` computes every prompt
+in one step instead of in chunks of --chunk tokens. The two run in turn, each time a fresh process. Printed:
+the ratios of requests per second, of latencies, of the KV pages reserved (held or promised, on average
+while requests were there) and of the memory for activations.
 """
 import argparse
 import json
@@ -36,9 +37,9 @@ class PageWatch(threading.Thread):
 
 
 def measure(options, mode, folder):
-    flags = ["--batching", mode, "--max-num-seqs", options.batch]
+    flags = ["--max-num-seqs", options.batch, "--chunk", options.context if mode == "whole" else options.chunk]
     if mode == "static":
-        flags += ["--batch", options.batch]
+        flags += ["--batching", "static", "--batch", options.batch]
     with LiveServer(options.hadal, *flags, "--ctx", options.context, "-t", options.threads,
                     "--max-queue", 0, "--max-queue-seconds", 0, model=options.model) as server:
         watch = PageWatch(server)
@@ -47,9 +48,12 @@ def measure(options, mode, folder):
                       "--ignore-eos", "--timeout", 3600)
         watch.ended.set()
         watch.join()
+        reserved = server.metrics()
     return {"requests/s": result["request_throughput"], "P99 latency ms": result["p99_e2el_ms"],
-            "P99 TTFT ms": result["p99_ttft_ms"], "KV pages, mean": statistics.mean(watch.reserved or [0]),
-            "KV pages, most": max(watch.reserved or [0])}
+            "output tokens/s": result["output_throughput"], "P99 TTFT ms": result["p99_ttft_ms"],
+            "P99 ITL ms": result["p99_itl_ms"],
+            "activations MB": reserved['hadal_memory_reserved_bytes{category="activations"}'] / 1e6,
+            "KV pages, mean": statistics.mean(watch.reserved or [0]), "KV pages, most": max(watch.reserved or [0])}
 
 
 def main():
@@ -57,7 +61,9 @@ def main():
     parser.add_argument("model")
     parser.add_argument("--hadal", default="build/release/hadal")
     parser.add_argument("--trace", default=str(pathlib.Path(__file__).resolve().parent / "traces/saturating.jsonl"))
+    parser.add_argument("--against", choices=["static", "whole"], default="static")
     parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--chunk", type=int, default=512)
     parser.add_argument("--context", type=int, default=1536)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--pairs", type=int, default=3)
@@ -66,16 +72,16 @@ def main():
     pairs = []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(options.pairs):
-            pairs.append({mode: measure(options, mode, folder) for mode in ("continuous", "static")})
+            pairs.append({mode: measure(options, mode, folder) for mode in ("ours", options.against)})
             print(pairs[-1], file=sys.stderr)
-    for name in pairs[0]["static"]:
-        ratios = [p["continuous"][name] / p["static"][name] for p in pairs if p["static"][name]]
+    for name in pairs[0]["ours"]:
+        ratios = [p["ours"][name] / p[options.against][name] for p in pairs if p[options.against][name]]
         if not ratios:
             print(f"{name:<20} was zero")
             continue
-        print(f"{name:<20} continuous {statistics.median(p['continuous'][name] for p in pairs):9.1f}  static "
-              f"{statistics.median(p['static'][name] for p in pairs):9.1f}  ratio {statistics.median(ratios):.2f} "
-              f"({min(ratios):.2f} to {max(ratios):.2f})", flush=True)
+        print(f"{name:<16} ours {statistics.median(p['ours'][name] for p in pairs):9.1f}  {options.against} "
+              f"{statistics.median(p[options.against][name] for p in pairs):9.1f}  ratio "
+              f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", flush=True)
     if options.json:
         with open(options.json, "w") as file:
             json.dump(pairs, file, indent=1)
