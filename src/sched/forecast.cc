@@ -53,12 +53,12 @@ Scheduler::Forecast Scheduler::PredictWait() const {
   return forecast;
 }
 
-// Follows the 98th percentile: a step up for whoever is later, a 49th of it down for the others.
+// Follows the 99th percentile: a step up for whoever is later, a 99th of it down for the others.
 void Scheduler::NoteFirstToken(const Sequence& sequence, TimePoint now) {
   constexpr double kWorthComparing = 0.05;  // seconds
   if (sequence.predicted_ttft < kWorthComparing) return;
   const double ratio = Seconds(sequence.submitted, now) / sequence.predicted_ttft;
-  lateness_ *= ratio > lateness_ ? 1.098 : 0.998;
+  lateness_ *= ratio > lateness_ ? 1.099 : 0.999;
   lateness_ = std::clamp(lateness_, 0.5, 5.0);
 }
 

@@ -88,7 +88,7 @@ class Scheduler {
     double wait = 0;
     double service = 0;
     double prompt_second = 0;  // of machine time, for each token of a prompt
-    double lateness = 1;       // 49 of 50 first tokens come within so many times the prediction
+    double lateness = 1;       // 99 of 100 first tokens come within so many times the prediction
     uint32_t free_places = 0;  // requests that could begin at once, as far as places go
   };
   Forecast PredictWait() const;
@@ -164,7 +164,7 @@ class Scheduler {
   size_t n_swapped_ = 0;
   bool degraded_ = false;
   double calibration_ = 1;  // of predicted waits, by those that came true
-  double lateness_ = 1.5;   // see Forecast
+  double lateness_ = 2;     // see Forecast
   SchedulerTotals totals_;
   std::vector<int32_t> block_tokens_;  // scratch
   std::vector<uint64_t> kept_pages_;   // scratch, per group
