@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import json
 import pathlib
+import socket
 import statistics
 import subprocess
 import sys
@@ -40,9 +41,12 @@ def hadal_server(options, clients):
 
 @contextlib.contextmanager
 def peer_server(options, clients):
-    url = f"http://127.0.0.1:{options.peer_port}"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
     command = [options.peer, "-m", options.model, "-np", clients, "-t", options.threads, "-tb", options.threads,
-               "-fa", "on", "-c", clients * options.context, "--port", options.peer_port]
+               "-fa", "on", "-c", clients * options.context, "--port", port, *options.peer_flags.split()]
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):
@@ -97,7 +101,7 @@ def main():
     parser.add_argument("model")
     parser.add_argument("--hadal", default="build/release/hadal")
     parser.add_argument("--peer", required=True, help="llama-server of llama.cpp or ik_llama.cpp")
-    parser.add_argument("--peer-port", type=int, default=18080)
+    parser.add_argument("--peer-flags", default="", help="more for the peer, e.g. --peer-flags=-rtr")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--context", type=int, default=512, help="tokens of each slot")
     parser.add_argument("--clients", type=int, nargs="+", default=[8, 32])

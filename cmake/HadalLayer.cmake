@@ -28,8 +28,11 @@ set(test_options $<$<CONFIG:Release>:-O1>)
 add_custom_target(unit_tests)
 
 # A machine without ccache builds a third faster when the large headers are read once. For every
-# target but the kernels', whose files have a processor each.
-option(HADAL_PCH "precompile the standard headers" OFF)
+# target but the kernels', whose files have a processor each; clang wants the same macros everywhere.
+option(HADAL_PCH "precompile the standard headers (GCC)" OFF)
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(HADAL_PCH OFF)
+endif()
 set(precompiled <nlohmann/json.hpp> <fmt/core.h> <algorithm> <chrono> <filesystem> <functional> <map> <memory>
     <optional> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector>)
 function(hadal_precompiled name)

@@ -11,10 +11,15 @@ double AdmissionGate::PredictedWait() const {
   return forecast_.wait + queued * forecast_.service;
 }
 
-bool AdmissionGate::MissesTarget(uint64_t prompt_tokens) const {
-  const double own = static_cast<double>(prompt_tokens) * forecast_.prompt_second;
-  return limits_.breaker.max_wait > 0 && own < limits_.ttft_target &&
-         (PredictedWait() + own) * forecast_.lateness > limits_.ttft_target;
+// Seconds to the first token where others make it come too late; empty: it is in time, or would be
+// late on an idle machine as well.
+std::optional<double> AdmissionGate::TooLate(uint64_t prompt_tokens) const {
+  if (limits_.breaker.max_wait <= 0 || limits_.ttft_target <= 0) return std::nullopt;
+  const double alone =
+      static_cast<double>(prompt_tokens) * forecast_.prompt_second * forecast_.lateness;
+  const double ttft = alone + PredictedWait() * forecast_.lateness;
+  if (alone >= limits_.ttft_target || ttft <= limits_.ttft_target) return std::nullopt;
+  return ttft;
 }
 
 void AdmissionGate::Enter(uint32_t n, uint64_t prompt_tokens, TimePoint now) {
@@ -30,11 +35,18 @@ void AdmissionGate::Enter(uint32_t n, uint64_t prompt_tokens, TimePoint now) {
                     n_waiting_ + pending_, most, retry_after),
         {.code = "queue_full", .retry_after_seconds = retry_after});
   }
-  if (!breaker_.Admits() || MissesTarget(prompt_tokens)) {
+  if (!breaker_.Admits()) {
     throw Error(ErrorKind::kResource,
                 fmt::format("the server is overloaded: a request would wait {:.1f} s; try again in "
                             "{:.0f} s",
                             breaker_.predicted_wait(), retry_after),
+                {.code = "overloaded", .retry_after_seconds = retry_after});
+  }
+  if (const std::optional<double> ttft = TooLate(prompt_tokens)) {
+    throw Error(ErrorKind::kResource,
+                fmt::format("the server is overloaded: the first token might come after {:.2f} s, "
+                            "and the target is {:.2f} s; try again in {:.0f} s",
+                            *ttft, limits_.ttft_target, retry_after),
                 {.code = "overloaded", .retry_after_seconds = retry_after});
   }
   pending_ += n;

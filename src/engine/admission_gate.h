@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 
 #include "sched/breaker.h"
 #include "sched/scheduler.h"
@@ -39,7 +40,7 @@ class AdmissionGate {
 
  private:
   double PredictedWait() const;
-  bool MissesTarget(uint64_t prompt_tokens) const;
+  std::optional<double> TooLate(uint64_t prompt_tokens) const;
 
   const Limits limits_;
   mutable std::mutex mutex_;  // guards all below

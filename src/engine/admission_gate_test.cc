@@ -53,6 +53,10 @@ TEST(AdmissionGate, WhoWouldMissTheTargetStaysOut) {
   EXPECT_NO_THROW(gate.Enter(1, 200, {}));
   EXPECT_THROW(gate.Enter(1, 400, {}), Error);
   EXPECT_NO_THROW(gate.Enter(1, 1500, {}));  // would miss it on an idle machine as well
+  gate.Update({.wait = 0.1, .prompt_second = 0.001, .lateness = 3}, 0, {});
+  EXPECT_NO_THROW(gate.Enter(1, 200, {}));
+  EXPECT_THROW(gate.Enter(1, 300, {}), Error);
+  EXPECT_NO_THROW(gate.Enter(1, 400, {}));
 }
 
 }  // namespace
