@@ -160,7 +160,7 @@ Headers ReplyHeaders(const std::vector<std::string>& warnings, const Generation&
 class Record {
  public:
   Record(RequestLog& log, Metrics& metrics, const Exchange& exchange, const Prepared& prepared)
-      : log_(log), metrics_(metrics), exchange_(exchange) {
+      : log_(log), metrics_(metrics) {
     entry_.id = exchange.request().id;
     entry_.response_id = prepared.head.id;
     entry_.key = exchange.request().key;
@@ -208,7 +208,6 @@ class Record {
 
   RequestLog& log_;
   Metrics& metrics_;
-  const Exchange& exchange_;
   RequestLog::Entry entry_;
 };
 

@@ -171,7 +171,8 @@ TEST_P(Parity, LinearUnderEveryPolicy) {
                                                    {WeightPolicy::kQ4, kInt8Rows}};
   const Owned weight = MakeWeight(DType::kF16, {33, 200}, 1);
   Floats x = Random(5 * 200, 2);
-  for (const auto& [policy, tolerance] : policies) {
+  for (const auto& entry : policies) {
+    const WeightPolicy policy = entry.first;  // clang 14 captures no part of a structured binding
     const auto [want, got] = Both(5 * 33, [&](Backend& backend, Floats& out) {
       const auto w = backend.Upload(weight.view, policy);
       if (&backend == backends_[1].get()) {
@@ -179,7 +180,7 @@ TEST_P(Parity, LinearUnderEveryPolicy) {
       }
       backend.Linear(Tensor(x.data(), 5, 200), {w.get(), nullptr, Tensor(out.data(), 5, 33)});
     });
-    EXPECT_LT(RelativeError(got, want), tolerance) << static_cast<int>(policy);
+    EXPECT_LT(RelativeError(got, want), entry.second) << static_cast<int>(policy);
   }
 }
 
