@@ -20,6 +20,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 
 CELLS = ["prefill@512", "decode@0", "prefill@4096", "decode@4096", "decode@0x8", "decode@0x32"]
 
@@ -32,11 +33,12 @@ class Cell:
         self.text, self.kind, self.tokens, self.sequences = text, found[1], int(found[2]), int(found[3] or 1)
 
 
-def output(command):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+def output(command, stderr=False):
+    # Elsewhere, as some leave log files where they run.
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=tempfile.gettempdir())
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))}: {done.returncode}\n{done.stderr[-2000:]}")
-    return done.stdout
+    return done.stdout + (done.stderr if stderr else "")
 
 
 class Hadal:
@@ -61,7 +63,7 @@ class Hadal:
 
 class Peer:
     def __init__(self, folder, options):
-        self.folder, self.options = pathlib.Path(folder), options
+        self.folder, self.options = pathlib.Path(folder).resolve(), options
         self.help = subprocess.run([self.folder / "llama-bench", "--help"], capture_output=True, text=True).stdout
         self.is_ik = "-rtr" in self.help
         self.name = "ik_llama.cpp" if self.is_ik else "llama.cpp"
@@ -88,14 +90,11 @@ class Peer:
 
     def run_batched(self, model, cell):
         depth, n, count = max(cell.tokens, 16), self.options.decode, cell.sequences
-        flags = [flag for flag in self.flags(model)]
-        if self.is_ik:  # its common options are switches
-            flags = ["-m", model, "-t", self.options.threads, "-rtr", "-fa"]
-            flags += ["-mla", 3, "-fmoe"] if "deepseek" in str(model) else []
-        elif "-fa" in flags:
-            flags[flags.index("-fa") + 1] = "on"
+        flags = ["-m", model, "-t", self.options.threads, "-fa", "on"]
+        if self.is_ik:
+            flags += ["-rtr"] + (["-mla", 3] if "deepseek" in str(model) else [])
         text = output([self.folder / "llama-batched-bench", *flags, "-c", (depth + n) * count + 64, "-npp", depth,
-                       "-ntg", n, "-npl", count])
+                       "-ntg", n, "-npl", count], stderr=True)  # which of the two depends on the peer
         rows = [line.split("|")[1:-1] for line in text.splitlines() if re.match(r"\|\s*\d+ \|", line)]
         return float(rows[-1][7])
 
@@ -157,6 +156,12 @@ def main():
     parser.add_argument("--quiet", type=float, default=0.9, help="share of the best probe that a round must have")
     parser.add_argument("--json", help="also write the results here")
     options = parser.parse_args()
+    programs = ["llama-bench"] + ["llama-batched-bench"] * any(cell.sequences > 1 for cell in options.cells)
+    for path in (pathlib.Path(folder) / program for folder in options.peer for program in programs):
+        if not path.exists():
+            parser.error(f"{path} is not there")
+    options.hadal = str(pathlib.Path(options.hadal).resolve())
+    options.models = [str(pathlib.Path(model).resolve()) for model in options.models]
     hadal, peers = Hadal(options), [Peer(folder, options) for folder in options.peer]
     rows = []
     for model in options.models:

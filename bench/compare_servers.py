@@ -47,7 +47,8 @@ def peer_server(options, clients):
     url = f"http://127.0.0.1:{port}"
     command = [options.peer, "-m", options.model, "-np", clients, "-t", options.threads, "-tb", options.threads,
                "-fa", "on", "-c", clients * options.context, "--port", port, *options.peer_flags.split()]
-    process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               cwd=tempfile.gettempdir())  # some leave log files where they run
     try:
         for _ in range(600):
             with contextlib.suppress(OSError):
