@@ -114,6 +114,8 @@ def main():
     parser.add_argument("--quiet", type=float, default=0.9, help="share of the best probe that a pair must have")
     parser.add_argument("--json", help="also write the results here")
     options = parser.parse_args()
+    options.hadal, options.peer, options.model = (
+        str(pathlib.Path(path).resolve()) for path in (options.hadal, options.peer, options.model))
     results = []
     with tempfile.TemporaryDirectory() as folder:
         for clients in options.clients:
