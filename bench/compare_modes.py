@@ -17,6 +17,8 @@ import sys
 import tempfile
 import threading
 
+from side_by_side import describe, ratios
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/api"))
 from live_server import LiveServer, load  # noqa: E402
 
@@ -75,13 +77,8 @@ def main():
             pairs.append({mode: measure(options, mode, folder) for mode in ("ours", options.against)})
             print(pairs[-1], file=sys.stderr)
     for name in pairs[0]["ours"]:
-        ratios = [p["ours"][name] / p[options.against][name] for p in pairs if p[options.against][name]]
-        if not ratios:
-            print(f"{name:<20} was zero")
-            continue
-        print(f"{name:<16} ours {statistics.median(p['ours'][name] for p in pairs):9.1f}  {options.against} "
-              f"{statistics.median(p[options.against][name] for p in pairs):9.1f}  ratio "
-              f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", flush=True)
+        values = [(p["ours"][name], p[options.against][name]) for p in pairs if p[options.against][name]]
+        print(describe(name, ratios(values), options.against) if values else f"{name:<16} was zero", flush=True)
     if options.json:
         with open(options.json, "w") as file:
             json.dump(pairs, file, indent=1)

@@ -22,6 +22,8 @@ import subprocess
 import sys
 import tempfile
 
+from side_by_side import QuietRounds, ratios
+
 CELLS = ["prefill@512", "decode@0", "prefill@4096", "decode@4096", "decode@0x8", "decode@0x32"]
 
 
@@ -68,10 +70,14 @@ class Peer:
         self.is_ik = "-rtr" in self.help
         self.name = "ik_llama.cpp" if self.is_ik else "llama.cpp"
 
+    @staticmethod
+    def is_deepseek(model):
+        return "deepseek" in pathlib.Path(model).name
+
     def flags(self, model):
         flags = ["-m", model, "-t", self.options.threads]
         if self.is_ik:
-            flags += ["-rtr", 1] + (["-mla", 3, "-fmoe", 1] if "deepseek" in str(model) else [])
+            flags += ["-rtr", 1] + (["-mla", 3, "-fmoe", 1] if self.is_deepseek(model) else [])
         return flags + ["-fa", 1]
 
     def run(self, model, cell):
@@ -92,7 +98,7 @@ class Peer:
         depth, n, count = max(cell.tokens, 16), self.options.decode, cell.sequences
         flags = ["-m", model, "-t", self.options.threads, "-fa", "on"]
         if self.is_ik:
-            flags += ["-rtr"] + (["-mla", 3] if "deepseek" in str(model) else [])
+            flags += ["-rtr"] + (["-mla", 3] if self.is_deepseek(model) else [])
         text = output([self.folder / "llama-batched-bench", *flags, "-c", (depth + n) * count + 64, "-npp", depth,
                        "-ntg", n, "-npl", count], stderr=True)  # which of the two depends on the peer
         rows = [line.split("|")[1:-1] for line in text.splitlines() if re.match(r"\|\s*\d+ \|", line)]
@@ -100,31 +106,25 @@ class Peer:
 
 
 def measure(options, hadal, peers, model, cell):
-    rounds, tries = [], 0
-    best = {"read_gbs": 0.0, "int8_gops": 0.0}
+    rounds, tries = QuietRounds(options.quiet), 0
     before = hadal.probe(model)
-    while len(rounds) < options.rounds and tries < options.tries:
+    while len(rounds.kept()) < options.rounds and tries < options.tries:
         tries += 1
         _, ours, percent = hadal.run(model, cell)
         theirs = {peer.name: peer.run(model, cell) for peer in peers}
         after = hadal.probe(model)
-        for key in best:
-            best[key] = max(best[key], before[key], after[key])
-        rounds.append({"ours": ours, "percent": percent, "peers": theirs, "probes": [before, after]})
-        rounds = [r for r in rounds
-                  if all(probe[key] >= options.quiet * best[key] for probe in r["probes"] for key in best)]
+        rounds.add(before, after, (ours, percent, theirs))
         print(f"  {cell.text} try {tries}: {ours:.1f} : " + ", ".join(f"{v:.1f}" for v in theirs.values())
               + f"; probes read {before['read_gbs']:.0f}, {after['read_gbs']:.0f} GB/s, int8 "
               f"{before['int8_gops']:.0f}, {after['int8_gops']:.0f} GOP/s", file=sys.stderr, flush=True)
         before = after
-    row = {"model": pathlib.Path(model).name, "cell": cell.text, "rounds": len(rounds), "tries": tries,
-           "best_probe": best}
-    if rounds:
-        ratios = [r["ours"] / max(r["peers"].values()) for r in rounds]
-        row.update(ours=statistics.median(r["ours"] for r in rounds),
-                   percent_of_peak=statistics.median(r["percent"] for r in rounds),
-                   peers={p.name: statistics.median(r["peers"][p.name] for r in rounds) for p in peers},
-                   ratio=statistics.median(ratios), ratio_min=min(ratios), ratio_max=max(ratios))
+    kept = rounds.kept()
+    row = {"model": pathlib.Path(model).name, "cell": cell.text, "rounds": len(kept), "tries": tries,
+           "best_probe": rounds.best}
+    if kept:
+        row.update(ratios([(ours, max(theirs.values())) for ours, _, theirs in kept]),
+                   percent_of_peak=statistics.median(percent for _, percent, _ in kept),
+                   peers={p.name: statistics.median(theirs[p.name] for _, _, theirs in kept) for p in peers})
     return row
 
 

@@ -14,7 +14,6 @@ import contextlib
 import json
 import pathlib
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ import time
 import urllib.request
 
 import compare_peers
+from side_by_side import QuietRounds, describe, ratios
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/api"))
 from live_server import LiveServer, load  # noqa: E402
@@ -72,29 +72,22 @@ def measure(server, options, clients, seed, folder):
 
 
 def compare(options, clients, folder):
-    best, kept = {"read_gbs": 0.0, "int8_gops": 0.0}, []
-    machine = compare_peers.Hadal(options)
+    machine, pairs = compare_peers.Hadal(options), QuietRounds(options.quiet)
     for seed in range(options.tries):
         before = machine.probe(options.model)
         ours = measure(hadal_server, options, clients, seed, folder)
         theirs = measure(peer_server, options, clients, seed, folder)
         after = machine.probe(options.model)
-        for key in best:
-            best[key] = max(best[key], before[key], after[key])
-        kept.append((before, after, ours, theirs))
-        kept = [pair for pair in kept if all(p[key] >= options.quiet * best[key] for p in pair[:2] for key in best)]
+        pairs.add(before, after, (ours, theirs))
         print(f"  {clients} clients, try {seed + 1}: {ours['output_throughput']:.1f} : "
               f"{theirs['output_throughput']:.1f} output tokens/s; probes read {before['read_gbs']:.0f}, "
               f"{after['read_gbs']:.0f} GB/s", file=sys.stderr)
-        if len(kept) == options.pairs:
+        if len(pairs.kept()) == options.pairs:
             break
-    rows = []
-    for field, name in FIELDS if kept else ():
-        ratios = [ours[field] / theirs[field] for _, _, ours, theirs in kept]
-        rows.append({"what": name, "ours": statistics.median(o[field] for _, _, o, _ in kept),
-                     "peer": statistics.median(t[field] for _, _, _, t in kept), "ratio": statistics.median(ratios),
-                     "ratio_min": min(ratios), "ratio_max": max(ratios)})
-    return {"clients": clients, "pairs": len(kept), "tries": seed + 1, "best_probe": best, "rows": rows}
+    kept = pairs.kept()
+    rows = [{"what": name, **ratios([(ours[field], theirs[field]) for ours, theirs in kept])}
+            for field, name in (FIELDS if kept else ())]
+    return {"clients": clients, "pairs": len(kept), "tries": seed + 1, "best_probe": pairs.best, "rows": rows}
 
 
 def main():
@@ -123,8 +116,7 @@ def main():
             if not results[-1]["rows"]:
                 print(f"{clients} clients: the machine was never quiet for a whole pair", flush=True)
             for row in results[-1]["rows"]:
-                print(f"{clients:>3} clients, {row['what']:<16} ours {row['ours']:9.1f}  peer {row['peer']:9.1f}  "
-                      f"ratio {row['ratio']:.2f} ({row['ratio_min']:.2f} to {row['ratio_max']:.2f})", flush=True)
+                print(f"{clients:>3} clients, {describe(row['what'], row)}", flush=True)
     if options.json:
         with open(options.json, "w") as file:
             json.dump(results, file, indent=1)

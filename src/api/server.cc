@@ -56,8 +56,7 @@ Site ApiServer::MakeSite() {
   AddModelRoutes(site.router);
   AddStatusRoutes(site.router);
   site.render_failure = [this](int status, std::string_view message, std::string_view code) {
-    ApiError error(status, std::string(message), {},
-                   status == 401 ? "invalid_api_key" : std::string(code));
+    ApiError error(status, std::string(message), {}, std::string(code));
     if (status == 503) error.retry_after = 2;
     metrics_.Add(Counter::kRejected, 1, {RejectionCause(error, error)});
     return ErrorReply(error);

@@ -26,28 +26,24 @@ void AdmissionGate::Enter(uint32_t n, uint64_t prompt_tokens, TimePoint now) {
   const std::lock_guard lock(mutex_);
   breaker_.Update(PredictedWait(), now);
   const double retry_after = breaker_.RetryAfter();
+  const auto refuse = [retry_after](std::string_view code, const std::string& why) {
+    throw Error(ErrorKind::kResource, fmt::format("{}; try again in {:.0f} s", why, retry_after),
+                {.code = code, .retry_after_seconds = retry_after});
+  };
   const uint64_t queued = n_waiting_ + pending_ + n;
   const uint64_t most = limits_.max_queue;
   if (most > 0 && queued > most + forecast_.free_places) {
-    throw Error(
-        ErrorKind::kResource,
-        fmt::format("{} requests are waiting and no more than {} may; try again in {:.0f} s",
-                    n_waiting_ + pending_, most, retry_after),
-        {.code = "queue_full", .retry_after_seconds = retry_after});
+    refuse("queue_full", fmt::format("{} requests are waiting and no more than {} may",
+                                     n_waiting_ + pending_, most));
   }
   if (!breaker_.Admits()) {
-    throw Error(ErrorKind::kResource,
-                fmt::format("the server is overloaded: a request would wait {:.1f} s; try again in "
-                            "{:.0f} s",
-                            breaker_.predicted_wait(), retry_after),
-                {.code = "overloaded", .retry_after_seconds = retry_after});
+    refuse("overloaded", fmt::format("the server is overloaded: a request would wait {:.1f} s",
+                                     breaker_.predicted_wait()));
   }
   if (const std::optional<double> ttft = TooLate(prompt_tokens)) {
-    throw Error(ErrorKind::kResource,
-                fmt::format("the server is overloaded: the first token might come after {:.2f} s, "
-                            "and the target is {:.2f} s; try again in {:.0f} s",
-                            *ttft, limits_.ttft_target, retry_after),
-                {.code = "overloaded", .retry_after_seconds = retry_after});
+    refuse("overloaded", fmt::format("the server is overloaded: the first token might come after "
+                                     "{:.2f} s, and the target is {:.2f} s",
+                                     *ttft, limits_.ttft_target));
   }
   pending_ += n;
 }

@@ -40,7 +40,7 @@ struct Site {
   ApiKeys keys;
   // Body and headers for what the transport itself refuses: 400, 401, 404, 405, 408, 413, 431, 500,
   // 503 ... Must not throw. Default: plain text. `code`: a word for the cause where the status says
-  // too little ("draining", "connections", "bodies"), or empty.
+  // too little ("invalid_api_key", "draining", "connections"), or empty.
   std::function<Reply(int status, std::string_view message, std::string_view code)> render_failure;
   // The same for an Error that a handler lets out. Default: a status by kind, and render_failure.
   std::function<Reply(const Error&)> render_error;

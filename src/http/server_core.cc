@@ -78,7 +78,8 @@ Admission ServerCore::Admit(HttpRequest& request) const {
              (match.route == nullptr || !match.route->options.open)) {
     admission.answer = Failure(401,
                                "this server needs a valid API key: send it as "
-                               "'Authorization: Bearer KEY' or 'x-api-key: KEY'");
+                               "'Authorization: Bearer KEY' or 'x-api-key: KEY'",
+                               "invalid_api_key");
     admission.answer->headers.Add("www-authenticate", "Bearer");
   } else if (match.route == nullptr && match.allow.empty()) {
     admission.answer = Failure(404, "there is nothing at " + request.path);

@@ -149,7 +149,6 @@ void Scheduler::NoteAdmission(Sequence& sequence, TimePoint now) {
   sequence.admission = next_admission_++;
   sequence.admitted = now;
   sequence.generated.reserve(sequence.request.max_tokens);
-  constexpr double kWorthComparing = 0.05;  // seconds
   if (sequence.predicted_wait < kWorthComparing) return;
   const double ratio =
       std::clamp(Seconds(sequence.submitted, now) / sequence.predicted_wait, 0.5, 2.0);

@@ -55,7 +55,6 @@ Scheduler::Forecast Scheduler::PredictWait() const {
 
 // Follows the 99th percentile: a step up for whoever is later, a 99th of it down for the others.
 void Scheduler::NoteFirstToken(const Sequence& sequence, TimePoint now) {
-  constexpr double kWorthComparing = 0.05;  // seconds
   if (sequence.predicted_ttft < kWorthComparing) return;
   const double ratio = Seconds(sequence.submitted, now) / sequence.predicted_ttft;
   lateness_ *= ratio > lateness_ ? 1.099 : 0.999;

@@ -166,8 +166,10 @@ void Scheduler::PlanPrompts(TimePoint now) {
   for (const SequencePtr& sequence : running_) {
     if (plan_.n_tokens >= most) break;
     if (sequence->state == SequenceState::kPrefill) {
-      PlanPrompt(*sequence, most - plan_.n_tokens);
-      sequence->report.smaller_chunks |= degraded_ && input.decodes.sequences > 0;
+      const uint32_t before = plan_.n_tokens;
+      PlanPrompt(*sequence, most - before);
+      const bool cut = sequence->n_computed + (plan_.n_tokens - before) < sequence->size();
+      sequence->report.smaller_chunks |= cut && degraded_ && input.decodes.sequences > 0;
     }
   }
 }

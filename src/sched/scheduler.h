@@ -160,6 +160,8 @@ class Scheduler {
   StepPlan plan_;
   TimePoint planned_{};
   std::optional<TimePoint> wake_time_;
+  // Shorter predictions, in seconds, say nothing about how good they are.
+  static constexpr double kWorthComparing = 0.05;
   uint64_t next_admission_ = 1;
   size_t n_swapped_ = 0;
   bool degraded_ = false;

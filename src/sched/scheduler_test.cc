@@ -133,7 +133,7 @@ TEST(Scheduler, OverloadMakesChunksSmallerAndSaysSo) {
              .max_context = 100,
              .reuse_prefixes = false});
   f.scheduler.SetDegraded(true);
-  f.scheduler.Add(Make(1, 30, 3), f.now);  // alone: nobody suffers from its chunk
+  f.scheduler.Add(Make(1, 30, 5), f.now);  // alone: nobody suffers from its chunk
   f.Step();
   f.scheduler.Add(Make(2, 30, 1), f.now);
   EXPECT_EQ(f.scheduler.Plan(f.now).n_tokens, 17u);
@@ -143,6 +143,11 @@ TEST(Scheduler, OverloadMakesChunksSmallerAndSaysSo) {
   f.Step();
   ASSERT_NE(f.finished(2), nullptr);
   EXPECT_TRUE(f.finished(2)->report.smaller_chunks);
+  f.scheduler.Add(Make(3, 4, 1), f.now);  // fits into a smaller chunk as well
+  f.Step();
+  ASSERT_NE(f.finished(3), nullptr);
+  EXPECT_FALSE(f.finished(3)->report.smaller_chunks);
+  f.Step();
   ASSERT_NE(f.finished(1), nullptr);
   EXPECT_FALSE(f.finished(1)->report.smaller_chunks);
 }

@@ -2,24 +2,19 @@
 
 #include <algorithm>
 
+#include "base/search.h"
+
 namespace hadal {
 namespace {
 
 // The most prompt tokens with which the step stays within `seconds`.
 uint32_t LargestWithin(const CostModel& cost, const BudgetInput& input, uint32_t most,
                        double seconds) {
-  uint32_t low = 0, high = most;
-  while (low < high) {
-    const uint32_t middle = low + (high - low + 1) / 2;
+  return static_cast<uint32_t>(Largest(0, most, [&](uint64_t n) {
     StepShape step = input.decodes;
-    step += RunShape(input.prompt_position, middle);
-    if (cost.Predict(step) <= seconds) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
+    step += RunShape(input.prompt_position, n);
+    return cost.Predict(step) <= seconds;
+  }));
 }
 
 }  // namespace
