@@ -87,7 +87,7 @@ Connection::~Connection() {
 }
 
 void Connection::Start() {
-  if (core_.stopping || closed_) return;
+  if (core_.stopping || closed_) return core_.evictable.Put(*this, place_, std::nullopt);
   error_code ignored;
   const auto endpoint = socket_.remote_endpoint(ignored);
   if (!ignored) remote_ = endpoint.address().to_string(ignored);

@@ -101,7 +101,7 @@ Awaitable<void> HttpServer::Impl::AcceptLoop() {
     if (core.stopping) break;
     // Descriptors or kernel memory have run out: close what has the least to lose, wait, go on.
     core.metrics.Add(Counter::kHttpConnectionsCut, 1, {"accept_error"});
-    core.evictable.EvictOldest();
+    core.evictable.EvictOldest(EvictionList::Tier::kReadingBody);
     backoff.expires_after(kAcceptBackoff);
     error_code ignored;
     co_await backoff.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
@@ -111,12 +111,17 @@ Awaitable<void> HttpServer::Impl::AcceptLoop() {
 void HttpServer::Impl::Welcome(tcp::socket socket, IoThread& io) {
   if (core.stopping) return;
   bool refused = false;
-  if (core.n_connections >= core.options.max_connections && !core.evictable.EvictOldest()) {
+  if (core.n_connections >= core.options.max_connections &&
+      !core.evictable.EvictOldest(EvictionList::Tier::kNotStarted)) {
     if (core.n_refused >= kMaxRefused) return;
     refused = true;
   }
   auto connection =
       std::make_shared<Connection>(core, io.context, io.connections, std::move(socket), refused);
+  // A burst that comes faster than connections start must find somebody to make room.
+  if (!refused) {
+    core.evictable.Put(*connection, connection->place(), EvictionList::Tier::kNotStarted);
+  }
   asio::post(io.context, [connection = std::move(connection)] { connection->Start(); });
 }
 

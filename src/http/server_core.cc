@@ -37,9 +37,10 @@ void EvictionList::Put(Connection& connection, Place& place, std::optional<Tier>
   place.position = list.insert(list.end(), &connection);
 }
 
-bool EvictionList::EvictOldest() {
+bool EvictionList::EvictOldest(Tier last) {
   const std::lock_guard lock(mutex_);
-  for (std::list<Connection*>& tier : tiers_) {
+  for (size_t i = 0; i <= static_cast<size_t>(last); ++i) {
+    std::list<Connection*>& tier = tiers_[i];
     if (tier.empty()) continue;
     Connection& oldest = *tier.front();
     tier.pop_front();

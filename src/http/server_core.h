@@ -21,7 +21,7 @@ class Connection;
 // first. Thread-safe.
 class EvictionList {
  public:
-  enum class Tier { kNoRequestYet, kIdle, kReadingBody };
+  enum class Tier { kNoRequestYet, kIdle, kReadingBody, kNotStarted };
   struct Place {  // belongs to one connection, guarded by the list's mutex
     std::optional<Tier> tier;
     std::list<Connection*>::iterator position;
@@ -29,12 +29,12 @@ class EvictionList {
 
   // Moves `connection` to the end of a tier, or out of the list.
   void Put(Connection& connection, Place& place, std::optional<Tier> tier);
-  // Cuts one; false when nothing can be closed.
-  bool EvictOldest();
+  // Cuts one of the tiers up to `last`; false when nothing can be closed.
+  bool EvictOldest(Tier last);
 
  private:
   std::mutex mutex_;  // guards tiers_ and every Place
-  std::array<std::list<Connection*>, 3> tiers_;
+  std::array<std::list<Connection*>, 4> tiers_;
 };
 
 // How a request is answered: by a handler, or at once.
