@@ -143,7 +143,7 @@ void BM_Linear(benchmark::State& state, DType type) {
 }
 
 void Shapes(benchmark::internal::Benchmark* b) {
-  for (const int rows : {1, 4, 16, 128, 512}) {
+  for (const int rows : {1, 2, 4, 8, 16, 32, 128, 512}) {
     b->Args({rows, 8960, 1536});
     b->Args({rows, 1536, 8960});
   }
