@@ -8,7 +8,7 @@ namespace hadal {
 namespace {
 
 // Elements below which handing work to another thread costs more than it saves (a few us).
-constexpr uint64_t kElementsPerTask = 16384;
+constexpr uint64_t kElementsPerTask = 4096;
 
 template <typename Body>
 void ForRows(ThreadPool& pool, uint32_t rows, uint32_t cols, Body&& body) {

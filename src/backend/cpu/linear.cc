@@ -20,7 +20,7 @@ constexpr uint64_t kChunkBytes = 128 << 10;
 constexpr uint64_t kPiecesPerThread = 4;
 constexpr uint32_t kPanelTile = 2;
 // Elements below which preparing in the calling thread beats waking the others.
-constexpr uint64_t kSerialPrepare = 16384;
+constexpr uint64_t kSerialPrepare = 4096;
 // Prepared rows of all heads held at a time (MLA).
 constexpr uint64_t kHeadBytes = 8 << 20;
 constexpr size_t kMaxGroup = 16;

@@ -7,9 +7,11 @@
 namespace hadal {
 namespace {
 
-// Rows one thread takes at a time: a whole tile's worth, so that threads seldom write the same
-// cache lines. A decode step with few sequences is not worth waking the others.
-constexpr uint32_t kRows = kTileTokens;
+// Rows one thread takes at a time: of a prompt a whole tile's worth, so that threads seldom write
+// the same cache lines; a few rows are shared out evenly.
+uint32_t RowsPerTask(uint32_t rows, int threads) {
+  return std::clamp(rows / (2 * static_cast<uint32_t>(threads)), 2u, kTileTokens);
+}
 
 void Rotate(const RopeKernels& kernels, const RopeStoreArgs& args, uint32_t row) {
   const auto rotate = args.rope_layout == RopeLayout::kHalfSplit ? kernels.rotate_half_split
@@ -68,9 +70,10 @@ void CpuRopeAndStore(ThreadPool& pool, const KernelTable& kernels, const StepInp
   HADAL_CHECK(args.k_head_dim == layout.key_dim() && args.q.rows == step.n_tokens());
   const std::span<const uint32_t> slots = step.groups[layout.group_of_layer[args.layer]].slots;
   const AttentionTileKernels& tiles = TileKernels(kernels.attention, layout.dtype);
-  pool.ParallelFor((args.q.rows + kRows - 1) / kRows, [&](int64_t index, int /*thread*/) {
-    const uint32_t first = static_cast<uint32_t>(index) * kRows;
-    for (uint32_t row = first; row < std::min(first + kRows, args.q.rows); ++row) {
+  const uint32_t per_task = RowsPerTask(args.q.rows, pool.size());
+  pool.ParallelFor((args.q.rows + per_task - 1) / per_task, [&](int64_t index, int /*thread*/) {
+    const uint32_t first = static_cast<uint32_t>(index) * per_task;
+    for (uint32_t row = first; row < std::min(first + per_task, args.q.rows); ++row) {
       Rotate(kernels.rope, args, row);
       StoreRow(tiles, slots[row], kv, args, row);
     }
