@@ -186,6 +186,9 @@ class Backend {
                       Tensor out) = 0;
   // x += y, or x += sigmoid(gate) * y with gate [n, 1]. In place.
   virtual void AddScaled(Tensor x, Tensor y, Tensor gate) = 0;
+  // best[i] = the column of row i's largest value, the lowest on a tie; -1 where a value of the row
+  // is not finite.
+  virtual void Argmax(Tensor x, std::span<int32_t> best) = 0;
 
   virtual OpCounters counters() const = 0;
 };

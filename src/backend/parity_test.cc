@@ -276,6 +276,30 @@ MoeSpec Routing(uint32_t experts, uint32_t used, MoeScoring scoring) {
   return moe;
 }
 
+TEST_P(Parity, ArgmaxIsExact) {
+  constexpr uint32_t kRows = 9;
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const uint32_t cols : {1u, 15u, 64u, 1000u, 1024u, 5001u}) {
+    Floats x = Random(size_t{kRows} * cols, cols);
+    const auto row = [&](uint32_t r) { return x.data() + size_t{r} * cols; };
+    std::fill_n(row(1), cols, -3.5f);              // all equal
+    row(2)[0] = row(2)[cols - 1] = 99;             // first and last
+    row(3)[cols / 2] = row(3)[cols * 2 / 3] = 99;  // the lower of two
+    std::fill_n(row(4), cols, -0.0f);
+    row(4)[cols - 1] = 0.0f;  // equal to the others
+    row(5)[cols / 3] = infinity;
+    row(6)[cols - 1] = -infinity;
+    row(7)[0] = std::numeric_limits<float>::quiet_NaN();
+    row(8)[cols - 1] = std::numeric_limits<float>::max();
+    std::vector<int32_t> want(kRows), got(kRows);
+    backends_[0]->Argmax(Tensor(x.data(), kRows, cols), want);
+    backends_[1]->Argmax(Tensor(x.data(), kRows, cols), got);
+    EXPECT_EQ(want, got) << cols;
+    EXPECT_EQ(want[2], 0) << cols;
+    EXPECT_EQ(want[5], -1) << cols;
+  }
+}
+
 TEST_P(Parity, MoeRoute) {
   std::vector<MoeSpec> cases = {Routing(8, 2, MoeScoring::kSoftmax),
                                 Routing(64, 6, MoeScoring::kSoftmax),

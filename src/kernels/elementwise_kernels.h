@@ -23,6 +23,8 @@ struct ElementwiseKernels {
   void (*add_scaled)(const float* y, const float* gate, uint32_t n, float* x) = nullptr;
   // out = e^x; bounds: generic/elementwise_exp.inc. out may be x.
   void (*exp)(const float* x, uint32_t n, float* out) = nullptr;
+  // The index of the largest value, the lowest on a tie; -1 where a value is not finite. n > 0.
+  int32_t (*argmax)(const float* x, uint32_t n) = nullptr;
 };
 
 }  // namespace hadal

@@ -202,6 +202,15 @@ void CpuBackend::AddScaled(Tensor x, Tensor y, Tensor gate) {
   CpuAddScaled(pool_, kernels_.elementwise, x, y, gate);
 }
 
+void CpuBackend::Argmax(Tensor x, std::span<int32_t> best) {
+  ++ops_;
+  HADAL_CHECK(best.size() == x.rows && x.cols > 0);
+  pool_.ParallelFor(x.rows, [&](int64_t row, int /*thread*/) {
+    best[static_cast<size_t>(row)] =
+        kernels_.elementwise.argmax(x.row(static_cast<uint32_t>(row)), x.cols);
+  });
+}
+
 OpCounters CpuBackend::counters() const {
   return {ops_, attention_.tiles(), pool_.jobs()};
 }

@@ -51,6 +51,7 @@ class CpuBackend final : public Backend {
   void MoeFfn(Tensor x, std::span<const ExpertWeights> experts, Routing routing,
               Tensor out) override;
   void AddScaled(Tensor x, Tensor y, Tensor gate) override;
+  void Argmax(Tensor x, std::span<int32_t> best) override;
 
   OpCounters counters() const override;
 

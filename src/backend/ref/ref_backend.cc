@@ -255,4 +255,16 @@ void RefBackend::AddScaled(Tensor x, Tensor y, Tensor gate) {
   }
 }
 
+void RefBackend::Argmax(Tensor x, std::span<int32_t> best) {
+  ++counters_.ops;
+  HADAL_CHECK(best.size() == x.rows && x.cols > 0);
+  for (uint32_t i = 0; i < x.rows; ++i) {
+    const std::span<const float> row(x.row(i), x.cols);
+    const bool finite =
+        std::all_of(row.begin(), row.end(), [](float v) { return std::isfinite(v); });
+    best[i] =
+        finite ? static_cast<int32_t>(std::max_element(row.begin(), row.end()) - row.begin()) : -1;
+  }
+}
+
 }  // namespace hadal

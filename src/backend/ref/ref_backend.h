@@ -57,6 +57,7 @@ class RefBackend : public Backend {
   void MoeFfn(Tensor x, std::span<const ExpertWeights> experts, Routing routing,
               Tensor out) override;
   void AddScaled(Tensor x, Tensor y, Tensor gate) override;
+  void Argmax(Tensor x, std::span<int32_t> best) override;
 
   OpCounters counters() const override { return counters_; }
 
