@@ -68,6 +68,7 @@ double ReadCpuQuota(const fs::path& root) {
     const std::string group = line.substr(second + 1);
     if (names.empty()) {
       LimitByGroups(root / "sys/fs/cgroup", group, quota);
+      LimitByGroups(root / "sys/fs/cgroup/unified", group, quota);
     } else if (("," + names + ",").find(",cpu,") != std::string::npos) {
       LimitByGroups(root / "sys/fs/cgroup/cpu", group, quota);
       LimitByGroups(root / "sys/fs/cgroup" / names, group, quota);

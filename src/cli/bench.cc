@@ -117,7 +117,7 @@ int Bench(const Arguments& arguments) {
 
   Checkpoint checkpoint = Checkpoint::Open(arguments.positional[0]);
   const uint32_t layers = checkpoint.spec().n_layers;
-  const Placement placement = PlacementOf(options);
+  const Placement placement = PlacementOf(options, ReadTopology());
   BenchOptions bench;
   bench.repeats = static_cast<uint32_t>(options.Integer("repeat"));
   bench.chunk = static_cast<uint32_t>(options.Integer("chunk"));

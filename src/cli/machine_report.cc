@@ -148,9 +148,7 @@ std::string Describe(const Placement& placement) {
 
 void InspectMachine(const OptionValues& options) {
   const Topology topology = ReadTopology();
-  const Placement placement =
-      ChoosePlacement(topology, options.Given("threads") ? ThreadCount(options) : 0,
-                      ParsePinMode(options.Text("pin")));
+  const Placement placement = PlacementOf(options, topology);
   if (options.Flag("json")) {
     fmt::print("{}\n", ToJson(topology, placement).dump(2));
   } else {

@@ -57,17 +57,18 @@ int ThreadCount(const OptionValues& options) {
                                   : DefaultThreads(ReadTopology());
 }
 
-Placement PlacementOf(const OptionValues& options) {
-  const int threads = options.Given("threads") ? ThreadCount(options) : 0;
-  return ChoosePlacement(ReadTopology(), threads, ParsePinMode(options.Text("pin")));
+Placement PlacementOf(const OptionValues& options, const Topology& topology) {
+  return ChoosePlacement(topology, options.Given("threads") ? ThreadCount(options) : 0,
+                         ParsePinMode(options.Text("pin")));
 }
 
 std::unique_ptr<Backend> MakeBackend(const OptionValues& options) {
   if (options.Text("backend") == "ref") return MakeRefBackend();
-  const Placement placement = PlacementOf(options);
-  if (const int cpus = MostThreads(ReadTopology()); placement.threads > cpus) {
+  const Topology topology = ReadTopology();
+  const Placement placement = PlacementOf(options, topology);
+  if (const int most = MostThreads(topology); placement.threads > most) {
     fmt::print(stderr, "hadal: {} threads on {} CPUs get in each other's way\n", placement.threads,
-               cpus);
+               most);
   }
   return MakeCpuBackend(placement);
 }

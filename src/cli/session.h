@@ -48,8 +48,8 @@ struct Session {
 
 // --threads, or one per core at hand.
 int ThreadCount(const OptionValues& options);
-// The same threads, and with --pin where they run.
-Placement PlacementOf(const OptionValues& options);
+// The same threads, and with --pin where they run on this machine.
+Placement PlacementOf(const OptionValues& options, const Topology& topology);
 
 // --backend with --threads and --pin.
 std::unique_ptr<Backend> MakeBackend(const OptionValues& options);
