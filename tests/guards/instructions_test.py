@@ -60,6 +60,7 @@ def own_instructions(profile, program):
     """Instructions by function, of those that lie in `program`. The format: valgrind's manual, "Callgrind Format"."""
     names, counts = {"ob": {}, "fn": {}}, {}
     inside, function, skip_next = False, "", False
+    everything = total = 0
     for line in profile.read_text(errors="replace").splitlines():
         if match := re.match(r"(ob|fn)=\((\d+)\)(?: (.*))?", line):
             kind, number, name = match.groups()
@@ -74,9 +75,16 @@ def own_instructions(profile, program):
         elif line.startswith("calls="):
             skip_next = True  # the next line holds what the call cost in all
         elif line[:1] in "0123456789+-*" and line:
-            if not skip_next and inside:
-                counts[function] = counts.get(function, 0) + int(line.split()[1])
+            if not skip_next:
+                cost = int(line.split()[1])
+                everything += cost
+                if inside:
+                    counts[function] = counts.get(function, 0) + cost
             skip_next = False
+        elif line.startswith("totals:"):
+            total = int(line.split()[1])
+    if everything != total:
+        sys.exit(f"{profile}: {everything} instructions found of {total}: the format is not understood")
     return counts
 
 
@@ -99,8 +107,14 @@ def count(options, folder, name):
     return counts
 
 
+def main_ones(counts):
+    """Those that take a hundredth and more, the largest first."""
+    least = sum(counts.values()) / 100
+    return {name: c for name, c in sorted(counts.items(), key=lambda item: -item[1]) if c >= least}
+
+
 def largest_changes(now, before):
-    changes = {name: now.get(name, 0) - before.get(name, 0) for name in {*now, *before}}
+    changes = {name: now.get(name, 0) - before.get(name, 0) for name in {*main_ones(now), *before}}
     for name in sorted(changes, key=lambda n: -abs(changes[n]))[:5]:
         if changes[name]:
             print(f"    {changes[name]:+,} {name[:150]}")
@@ -113,7 +127,7 @@ def judge(name, counts, before):
     print(f"{name}: {total:,} instructions, {change:+.2%} of {expected:,}")
     if abs(change) <= TOLERANCE:
         return True
-    largest_changes({n: c for n, c in counts.items() if c >= 0.01 * total}, before.get("functions", {}))
+    largest_changes(counts, before.get("functions", {}))
     if change < 0:
         print("    fewer: well done; keep it so with `make rebaseline` (CONTRIBUTING.md)")
     else:
@@ -156,9 +170,7 @@ def main():
             counts = count(options, folder, name)
             if not options.update:
                 holds = judge(name, counts, scenarios.get(name, {})) and holds
-            total = sum(counts.values())
-            main_ones = {n: c for n, c in sorted(counts.items(), key=lambda item: -item[1]) if c >= 0.01 * total}
-            scenarios[name] = {"instructions": total, "functions": main_ones}
+            scenarios[name] = {"instructions": sum(counts.values()), "functions": main_ones(counts)}
     if options.update:
         scenarios = {name: scenarios[name] for name in SCENARIOS if name in scenarios}
         TABLE.write_text(json.dumps({"compiler": options.compiler.split(".")[0], "scenarios": scenarios}, indent=1)
