@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "base/check.h"
 #include "base/error.h"
 
 namespace hadal {
@@ -37,6 +38,7 @@ ThreadPool::ThreadPool(int n_threads, const std::vector<CpuSet>& pins) : n_threa
   if (n_threads < 1 || n_threads > 256) {
     Fail(ErrorKind::kUsage, "{} threads: choose between 1 and 256", n_threads);
   }
+  HADAL_CHECK(pins.empty() || pins.size() == static_cast<size_t>(n_threads));
   work_.resize(static_cast<size_t>(n_threads));
   workers_.reserve(static_cast<size_t>(n_threads - 1));
   for (int thread = 1; thread < n_threads; ++thread) {
