@@ -25,10 +25,10 @@ def isa_levels(hadal):
     return json.loads(facts.stdout)["isa_levels"]
 
 
-def measure(hadal, model, level):
-    """{"decode, 4 tokens, depth 300, 1 sequence(s)": {"steps": ..., ...}}"""
+def measure(hadal, model, level, cache):
+    """{"decode n=4 depth=300 sequences=1": {"steps": ..., ...}}"""
     done = subprocess.run([hadal, "bench", str(model), *BENCH], check=True, capture_output=True,
-                          env=dict(os.environ, HADAL_ISA=level))
+                          env=dict(os.environ, HADAL_ISA=level, XDG_CACHE_HOME=cache))
     return {f"{r['kind']} n={r['n']} depth={r['depth']} sequences={r['seqs']}": {key: r[key] for key in COUNTS}
             for r in json.loads(done.stdout)["results"]}
 
@@ -51,7 +51,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name in models.MODELS:
             model = models.make(make_model, name, folder)
-            by_level = {level: measure(hadal, model, level) for level in levels}
+            by_level = {level: measure(hadal, model, level, folder) for level in levels}
             measured[name] = by_level[levels[0]]
             for level, cases in by_level.items():
                 if cases != measured[name]:

@@ -53,13 +53,16 @@ class FirstFailure {
   std::exception_ptr failure_;
 };
 
+// Before its first write; small matrices lie where they are touched.
+void SpreadMatrix(PanelMatrix& matrix, const NodeInterleaver& nodes) {
+  if (matrix.bytes() >= kInterleaveFrom) nodes.Spread(matrix.mutable_panel(0), matrix.bytes());
+}
+
 PanelMatrix PackMatrix(ThreadPool& pool, const TensorView& view, WeightPolicy policy,
                        const NodeInterleaver& nodes) {
   CheckTensorParts(view);
   PanelMatrix matrix(view.rows(), view.cols(), ChooseFormat(view, policy));
-  if (matrix.bytes() >= kInterleaveFrom) {
-    nodes.Spread(matrix.mutable_panel(0), matrix.bytes());
-  }
+  SpreadMatrix(matrix, nodes);
   const uint64_t n = (matrix.panels() + kPackPanels - 1) / kPackPanels;
   FirstFailure failure;
   pool.ParallelFor(static_cast<int64_t>(n), [&](int64_t i, int) {
