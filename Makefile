@@ -7,7 +7,7 @@ LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache
 CONFIGURE = cmake --preset $(1) $(LAUNCHER) -Wno-dev >build/$(1).configure.log 2>&1 || { cat build/$(1).configure.log; exit 1; }
 BUILD = cmake --build --preset $(1) -j $(JOBS) $(2)
 
-.PHONY: help build test test-release test-asan test-tsan lint format demo serve bench bench-peers soak install clean
+.PHONY: help build test test-release test-asan test-tsan rebaseline lint format demo serve bench bench-peers soak install clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -48,6 +48,12 @@ test-tsan:  ## the threaded parts under TSan
 	@$(call CONFIGURE,tsan)
 	@$(call BUILD,tsan,--target $(patsubst %,hadal_%_test,$(THREADED)))
 	@for layer in $(THREADED); do ctest --preset tsan -j 1 -R "^$$layer\." || exit 1; done
+
+rebaseline:  ## write the numbers of the work and instruction guards anew (CONTRIBUTING.md)
+	@mkdir -p build && scripts/setup.sh build test
+	@$(call CONFIGURE,release)
+	@$(call BUILD,release,--target hadal make_model)
+	@$(call BUILD,release,--target rebaseline)
 
 lint:  ## formatting, layers, sizes, clang-tidy
 	@mkdir -p build && scripts/setup.sh build test lint

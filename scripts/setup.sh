@@ -4,8 +4,8 @@
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev
-       libpcre2-dev libutf8proc-dev libxxhash-dev libedit-dev prometheus-cpp-dev libboost-dev libyaml-cpp-dev)
-test=(libgtest-dev libzstd-dev python3 zstd)
+       libpcre2-dev libutf8proc-dev libxxhash-dev libhwloc-dev libedit-dev prometheus-cpp-dev libboost-dev libyaml-cpp-dev)
+test=(libgtest-dev libzstd-dev python3 valgrind zstd)
 lint=(clang-format-14 clang-tidy-14 python3)
 fuzz=(clang-14 libclang-rt-14-dev)
 bench=(libbenchmark-dev)

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backend/step_input.h"
+#include "base/placement.h"
 #include "quant/weight_policy.h"
 #include "spec/kv_layout.h"
 #include "spec/model_spec.h"
@@ -130,6 +131,18 @@ struct OpCounters {
   uint64_t ops = 0;              // calls of the op methods below
   uint64_t attention_tiles = 0;  // (query row, KV tile) pairs that attention visited, per KV head
   uint64_t barriers = 0;         // times all threads met
+  // Of whole steps, by backends that have a kernel table:
+  uint64_t kernel_calls = 0;  // calls into it
+  // Packed weights that matrix products read, once for each pass over them, scales included; KV
+  // tiles that attention reads, once for each pass, whole; KV written, per token its share of a
+  // tile. Activations, looked-up embedding rows and copied pages do not count.
+  uint64_t bytes = 0;
+
+  // What came between two readings.
+  OpCounters operator-(const OpCounters& before) const {
+    return {ops - before.ops, attention_tiles - before.attention_tiles, barriers - before.barriers,
+            kernel_calls - before.kernel_calls, bytes - before.bytes};
+  }
 };
 
 class Backend {
@@ -209,8 +222,10 @@ inline Buffer& Buffer::operator=(Buffer&& other) noexcept {
 }
 
 // The two backends of this machine. `ref` is the definition of every op: slow, plain, and always
-// f32. Throws Error(kUsage) for an impossible number of threads.
+// f32. Throws Error(kUsage) for an impossible number of threads. A number of threads alone leaves
+// their places to the system.
 std::unique_ptr<Backend> MakeRefBackend();
 std::unique_ptr<Backend> MakeCpuBackend(int n_threads);
+std::unique_ptr<Backend> MakeCpuBackend(const Placement& placement);
 
 }  // namespace hadal

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/placement.h"
 #include "kernels/kernels.h"
 
 namespace hadal {
@@ -27,7 +28,7 @@ constexpr uint32_t kMaxRows = 512;
 
 int Threads() {
   const char* text = std::getenv("HADAL_BENCH_THREADS");
-  return text != nullptr ? std::atoi(text) : DefaultThreadCount();
+  return text != nullptr ? std::atoi(text) : DefaultThreads(ReadTopology());
 }
 
 struct Peaks {

@@ -1,12 +1,9 @@
 #include "base/thread_pool.h"
 
+#include <pthread.h>
 #include <sched.h>
 
-#include <algorithm>
-#include <cmath>
-#include <fstream>
-#include <string>
-
+#include "base/check.h"
 #include "base/error.h"
 
 namespace hadal {
@@ -22,28 +19,31 @@ inline void Pause() {
 #endif
 }
 
-// CPU quota of the cgroup (v2) in whole CPUs, rounded up; 0 when there is none.
-int CgroupCpus() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
-  try {
-    return static_cast<int>(std::ceil(std::stod(quota) / period));
-  } catch (const std::exception&) {
-    return 0;
-  }
+// On failure the thread stays where the system puts it.
+void Pin(std::thread& thread, const CpuSet& cpus) {
+  if (cpus.empty()) return;
+  const int most = cpus.back() + 1;
+  const size_t bytes = CPU_ALLOC_SIZE(most);
+  cpu_set_t* set = CPU_ALLOC(most);
+  if (set == nullptr) return;
+  CPU_ZERO_S(bytes, set);
+  for (const int cpu : cpus) CPU_SET_S(cpu, bytes, set);
+  static_cast<void>(pthread_setaffinity_np(thread.native_handle(), bytes, set));
+  CPU_FREE(set);
 }
 
 }  // namespace
 
-ThreadPool::ThreadPool(int n_threads) : n_threads_(n_threads) {
+ThreadPool::ThreadPool(int n_threads, const std::vector<CpuSet>& pins) : n_threads_(n_threads) {
   if (n_threads < 1 || n_threads > 256) {
     Fail(ErrorKind::kUsage, "{} threads: choose between 1 and 256", n_threads);
   }
+  HADAL_CHECK(pins.empty() || pins.size() == static_cast<size_t>(n_threads));
+  work_.resize(static_cast<size_t>(n_threads));
   workers_.reserve(static_cast<size_t>(n_threads - 1));
   for (int thread = 1; thread < n_threads; ++thread) {
     workers_.emplace_back([this, thread] { WorkerLoop(thread); });
+    if (!pins.empty()) Pin(workers_.back(), pins.at(static_cast<size_t>(thread)));
   }
 }
 
@@ -97,6 +97,12 @@ bool ThreadPool::Enter(uint32_t job) {
   return false;
 }
 
+ThreadWork ThreadPool::WorkersWork() const {
+  ThreadWork sum;
+  for (const WorkSlot& slot : work_) sum += slot.work;
+  return sum;
+}
+
 void ThreadPool::WorkerLoop(int thread) {
   for (uint32_t seen = 0;;) {
     for (int spins = 0; generation_.load(std::memory_order_acquire) == seen; ++spins) {
@@ -110,17 +116,9 @@ void ThreadPool::WorkerLoop(int thread) {
     if (stop_.load(std::memory_order_relaxed)) return;
     if (!Enter(seen)) continue;
     call_(context_, thread);
+    work_[static_cast<size_t>(thread)].work = thread_work;
     left_.fetch_add(1, std::memory_order_release);
   }
-}
-
-int DefaultThreadCount() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  int cpus = static_cast<int>(std::thread::hardware_concurrency());
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) cpus = CPU_COUNT(&set);
-  if (const int quota = CgroupCpus(); quota > 0) cpus = std::min(cpus, quota);
-  return std::clamp(cpus, 1, 256);
 }
 
 }  // namespace hadal

@@ -7,6 +7,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/topology.h"
+#include "base/work_counters.h"
+
 namespace hadal {
 
 // One owner thread calls Run/ParallelFor; the workers spin for a short while after each job and
@@ -17,7 +20,10 @@ namespace hadal {
 class ThreadPool {
  public:
   // `n_threads` counts the caller: 1 starts no worker. Throws Error(kUsage) outside 1..256.
-  explicit ThreadPool(int n_threads);
+  // `pins`, empty or one entry per thread, says where workers run; the caller's thread is not
+  // touched, as it belongs to others and whatever it starts would inherit its place. A place that
+  // the system refuses is left out.
+  explicit ThreadPool(int n_threads, const std::vector<CpuSet>& pins = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -55,6 +61,8 @@ class ThreadPool {
 
   // Jobs run so far: each is one barrier.
   uint64_t jobs() const { return jobs_; }
+  // What the workers have done in jobs that have ended; for the owner thread.
+  ThreadWork WorkersWork() const;
 
  private:
   using Trampoline = void (*)(void* context, int thread);
@@ -75,11 +83,11 @@ class ThreadPool {
   alignas(64) std::atomic<uint32_t> left_{0};  // workers that are done with the job
 
   static constexpr uint64_t kClosed = uint64_t{1} << 31;
+  struct alignas(64) WorkSlot {
+    ThreadWork work;
+  };
+  std::vector<WorkSlot> work_;  // [n_threads], each written by its worker inside a job
   std::vector<std::thread> workers_;
 };
-
-// Threads to use when the user names none: the CPUs this process may run on, container quota
-// included.
-int DefaultThreadCount();
 
 }  // namespace hadal

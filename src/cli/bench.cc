@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "cli/machine_report.h"
 #include "cli/session.h"
 
 namespace hadal::cli {
@@ -53,20 +54,29 @@ bool HasIntegerWeights(const Checkpoint& checkpoint, const OptionValues& options
   return 2 * integer > all;
 }
 
-void PrintRow(const BenchResult& r, bool csv) {
+void PrintRow(const BenchResult& r, uint32_t layers, bool csv) {
+  const double barriers = r.PerStep(r.work.barriers) / layers;
+  const double calls = r.PerStep(r.work.kernel_calls);
+  const double bytes = r.PerStep(r.work.bytes);
   if (csv) {
-    fmt::print("{},{},{},{},{:.2f},{:.3f},{:.2f},{:.1f},{:.1f}\n", Name(r.what.kind), r.what.n,
-               r.what.depth, r.what.seqs, r.tok_s, r.spread, r.gbs, r.gflops, r.percent_of_peak);
+    fmt::print("{},{},{},{},{:.2f},{:.3f},{:.2f},{:.1f},{:.1f},{:.2f},{:.1f},{:.0f}\n",
+               Name(r.what.kind), r.what.n, r.what.depth, r.what.seqs, r.tok_s, r.spread, r.gbs,
+               r.gflops, r.percent_of_peak, barriers, calls, bytes);
   } else {
-    fmt::print("{:<8} {:>6} {:>7} {:>5} {:>10.2f} {:>6.1f}% {:>8.2f} {:>9.1f} {:>6.1f}%\n",
-               Name(r.what.kind), r.what.n, r.what.depth, r.what.seqs, r.tok_s, 100 * r.spread,
-               r.gbs, r.gflops, r.percent_of_peak);
+    fmt::print(
+        "{:<8} {:>6} {:>7} {:>5} {:>10.2f} {:>6.1f}% {:>8.2f} {:>9.1f} {:>6.1f}% {:>9.2f} {:>8.0f} "
+        "{:>9.2f}\n",
+        Name(r.what.kind), r.what.n, r.what.depth, r.what.seqs, r.tok_s, 100 * r.spread, r.gbs,
+        r.gflops, r.percent_of_peak, barriers, calls, bytes / 1e6);
   }
   std::fflush(stdout);
 }
 
-OrderedJson ToJson(const BenchReport& report) {
-  OrderedJson json = {{"peaks",
+OrderedJson ToJson(const BenchReport& report, const Placement& placement, uint32_t layers) {
+  OrderedJson json = {{"threads", placement.threads},
+                      {"pinned", placement.pinned()},
+                      {"layers", layers},
+                      {"peaks",
                        {{"read_gbs", report.peaks.read_gbs},
                         {"bf16_gflops", report.peaks.bf16_gflops},
                         {"int8_gops", report.peaks.int8_gops}}},
@@ -80,7 +90,11 @@ OrderedJson ToJson(const BenchReport& report) {
                                {"spread", r.spread},
                                {"gbs", r.gbs},
                                {"gflops", r.gflops},
-                               {"percent_of_peak", r.percent_of_peak}});
+                               {"percent_of_peak", r.percent_of_peak},
+                               {"steps", r.steps},
+                               {"barriers", r.work.barriers},
+                               {"kernel_calls", r.work.kernel_calls},
+                               {"bytes", r.work.bytes}});
   }
   json["logits_hash"] = fmt::format("{:016x}", report.logits_hash);
   return json;
@@ -102,22 +116,27 @@ int Bench(const Arguments& arguments) {
   }
 
   Checkpoint checkpoint = Checkpoint::Open(arguments.positional[0]);
+  const uint32_t layers = checkpoint.spec().n_layers;
+  const Placement placement = PlacementOf(options, ReadTopology());
   BenchOptions bench;
   bench.repeats = static_cast<uint32_t>(options.Integer("repeat"));
   bench.chunk = static_cast<uint32_t>(options.Integer("chunk"));
   bench.integer_weights = HasIntegerWeights(checkpoint, options);
-  bench.peaks = MeasurePeaks(ThreadCount(options), ChooseIsaLevel());
+  bench.peaks = MeasurePeaks(placement.threads, ChooseIsaLevel());
   const std::unique_ptr<Session> session = OpenSession(
       std::move(checkpoint), options, {.memory = {.max_sequences = most_seqs, .context = context}});
 
   if (csv) {
-    fmt::print("kind,n,depth,seqs,tok_s,spread,gbs,gflops,percent_of_peak\n");
+    fmt::print(
+        "kind,n,depth,seqs,tok_s,spread,gbs,gflops,percent_of_peak,barriers_per_layer,"
+        "kernel_calls_per_step,bytes_per_step\n");
   } else if (!json) {
-    fmt::print("{}, {}; peaks: read {:.1f} GB/s, bf16 {:.0f} GFLOP/s, int8 {:.0f} GOP/s\n",
-               CpuModelName(), session->backend->Describe(), bench.peaks.read_gbs,
-               bench.peaks.bf16_gflops, bench.peaks.int8_gops);
-    fmt::print("{:<8} {:>6} {:>7} {:>5} {:>10} {:>7} {:>8} {:>9} {:>7}\n", "kind", "n", "depth",
-               "seqs", "tokens/s", "spread", "GB/s", "GFLOP/s", "of peak");
+    fmt::print("{}, {}, {}; peaks: read {:.1f} GB/s, bf16 {:.0f} GFLOP/s, int8 {:.0f} GOP/s\n",
+               CpuModelName(), session->backend->Describe(), Describe(placement),
+               bench.peaks.read_gbs, bench.peaks.bf16_gflops, bench.peaks.int8_gops);
+    fmt::print("{:<8} {:>6} {:>7} {:>5} {:>10} {:>7} {:>8} {:>9} {:>7} {:>9} {:>8} {:>9}\n", "kind",
+               "n", "depth", "seqs", "tokens/s", "spread", "GB/s", "GFLOP/s", "of peak", "barriers",
+               "calls", "MB");
   }
   const InterruptScope interrupt;
   bench.before_step = [] {
@@ -126,12 +145,15 @@ int Bench(const Arguments& arguments) {
   const BenchReport report =
       RunBench(session->model, session->kv, *session->pages, *session->runner, cases, bench,
                [&](const BenchResult& result) {
-                 if (!json) PrintRow(result, csv);
+                 if (!json) PrintRow(result, layers, csv);
                });
   if (json) {
-    fmt::print("{}\n", ToJson(report).dump(2));
+    fmt::print("{}\n", ToJson(report, placement, layers).dump(2));
   } else if (!csv) {
-    fmt::print("logits hash {:016x}\n", report.logits_hash);
+    fmt::print(
+        "barriers: per layer and step; calls of kernels, MB of weights and KV: per step\n"
+        "logits hash {:016x}\n",
+        report.logits_hash);
   }
   return 0;
 }

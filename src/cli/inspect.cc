@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/machine_report.h"
 #include "cli/output.h"
 #include "formats/checkpoint.h"
 #include "quant/panel.h"
@@ -234,11 +235,21 @@ void PrintText(const Checkpoint& checkpoint, const Facts& facts, const Tokenizer
 }  // namespace
 
 int Inspect(const Arguments& arguments) {
+  const OptionValues& options = arguments.options;
+  if (options.Flag("machine")) {
+    if (!arguments.positional[0].empty()) Fail(ErrorKind::kUsage, "--machine takes no MODEL");
+    InspectMachine(options);
+    return 0;
+  }
+  if (arguments.positional[0].empty()) Fail(ErrorKind::kUsage, "MODEL or --machine is needed");
+  for (const char* key : {"threads", "pin"}) {
+    if (options.Given(key)) Fail(ErrorKind::kUsage, "--{} goes with --machine", key);
+  }
   const Checkpoint checkpoint = Checkpoint::Open(arguments.positional[0]);
   const Tokenizer tokenizer = Tokenizer::Create(checkpoint.vocabulary());
   Facts facts = Measure(checkpoint);
   facts.warnings = Warnings(checkpoint.spec(), checkpoint.vocabulary(), tokenizer);
-  if (arguments.options.Flag("json")) {
+  if (options.Flag("json")) {
     fmt::print("{}\n", ToJson(checkpoint, facts, tokenizer).dump(2));
   } else {
     PrintText(checkpoint, facts, tokenizer);

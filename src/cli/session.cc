@@ -10,7 +10,6 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "base/thread_pool.h"
 #include "cli/memory_options.h"
 #include "cli/output.h"
 
@@ -55,16 +54,23 @@ void InterruptScope::Clear() {
 
 int ThreadCount(const OptionValues& options) {
   return options.Given("threads") ? static_cast<int>(options.Integer("threads"))
-                                  : DefaultThreadCount();
+                                  : DefaultThreads(ReadTopology());
+}
+
+Placement PlacementOf(const OptionValues& options, const Topology& topology) {
+  return ChoosePlacement(topology, options.Given("threads") ? ThreadCount(options) : 0,
+                         ParsePinMode(options.Text("pin")));
 }
 
 std::unique_ptr<Backend> MakeBackend(const OptionValues& options) {
   if (options.Text("backend") == "ref") return MakeRefBackend();
-  const int threads = ThreadCount(options);
-  if (const int cpus = DefaultThreadCount(); threads > cpus) {
-    fmt::print(stderr, "hadal: {} threads on {} CPUs get in each other's way\n", threads, cpus);
+  const Topology topology = ReadTopology();
+  const Placement placement = PlacementOf(options, topology);
+  if (const int most = MostThreads(topology); placement.threads > most) {
+    fmt::print(stderr, "hadal: {} threads on {} CPUs get in each other's way\n", placement.threads,
+               most);
   }
-  return MakeCpuBackend(threads);
+  return MakeCpuBackend(placement);
 }
 
 std::unique_ptr<Session> OpenSession(Checkpoint checkpoint, const OptionValues& options,

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/placement.h"
 #include "cli/command.h"
 #include "cli/memory_options.h"
 #include "engine/engine.h"
@@ -45,10 +46,12 @@ struct Session {
   std::unique_ptr<Engine> StartEngine(EngineOptions options = {});
 };
 
-// --threads, or the CPUs at hand.
+// --threads, or one per core at hand.
 int ThreadCount(const OptionValues& options);
+// The same threads, and with --pin where they run on this machine.
+Placement PlacementOf(const OptionValues& options, const Topology& topology);
 
-// --backend with --threads.
+// --backend with --threads and --pin.
 std::unique_ptr<Backend> MakeBackend(const OptionValues& options);
 
 // Plans and loads. Shows a progress line on stderr when loading takes more than three seconds.

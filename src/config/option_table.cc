@@ -9,6 +9,7 @@ using enum OptionType;
 
 constexpr std::string_view kRunning = "generate chat";
 constexpr std::string_view kModels = "generate chat logits eval bench serve plan";
+constexpr std::string_view kPlaced = "generate chat logits eval bench serve plan inspect";
 constexpr std::string_view kServing = "serve plan";
 
 constexpr OptionSpec kTable[] = {
@@ -56,8 +57,12 @@ constexpr OptionSpec kTable[] = {
 
     {"--ctx,--max-model-len", kInteger, "", kModels, "Engine",
      "context in tokens (4k, 32768); default: what fits, up to the model's own", 1, 1 << 30},
-    {"-t,--threads", kInteger, "", kModels, "Engine", "compute threads; default: the CPUs at hand",
-     1, 256},
+    {"-t,--threads", kInteger, "", kPlaced, "Engine",
+     "compute threads; default: one per physical core at hand, no more than a CPU quota grants", 1,
+     256},
+    {"--pin", kText, "auto", kPlaced, "Engine",
+     "tie compute threads to cores; auto: where cores differ and all of them are used", -1, 1,
+     "auto|on|off"},
     {"--dtype", kText, "auto", kModels, "Engine",
      "auto: weights as stored; f32: everything exact in f32; bf16: weights rounded to bf16", -1, 1,
      "auto|f32|bf16"},
@@ -89,6 +94,9 @@ constexpr OptionSpec kTable[] = {
      "JSON file {messages, tools, add_generation_prompt, extra} for the chat template"},
     {"--now", kText, "", "tokenize generate", "Input", "ISO time that the template sees"},
     {"--render", kFlag, "", "tokenize", "Output", "print the rendered template instead of tokens"},
+
+    {"--machine", kFlag, "", "inspect", "Input",
+     "say what the machine is like and how it would be used, in place of a model"},
 
     {"--type", kText, "", "quantize", "Output", "type of the matrices", -1, 1,
      "q8_0|q4_0|q4_1|bf16|f16"},

@@ -70,24 +70,29 @@ class Driver {
   std::vector<RunResult> results_;
 };
 
-// Seconds of one run of the case.
-double TimeOnce(KvManager& pages, Runner& runner, const BenchCase& what,
-                const BenchOptions& options) {
+struct OneRun {
+  double seconds = 0;
+  uint32_t steps = 0;
+  OpCounters work;
+};
+
+OneRun RunOnce(const Backend& backend, KvManager& pages, Runner& runner, const BenchCase& what,
+               const BenchOptions& options) {
   Driver driver(pages, runner, what, options);
-  if (what.kind == BenchKind::kDecode) {
-    driver.Step(1, true);  // zeroes the pages of the depth, fills the caches
-    const Clock::time_point start = Clock::now();
-    for (uint32_t i = 0; i < what.n; ++i) driver.Step(1, true);
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  }
-  const uint32_t per_step = std::max(1u, options.chunk / what.seqs);
+  const bool decode = what.kind == BenchKind::kDecode;
+  const uint32_t per_step = decode ? 1 : std::max(1u, options.chunk / what.seqs);
+  if (decode) driver.Step(1, true);  // zeroes the pages of the depth, fills the caches
+  OneRun run;
+  const OpCounters before = backend.counters();
   const Clock::time_point start = Clock::now();
-  for (uint32_t done = 0; done < what.n;) {
+  for (uint32_t done = 0; done < what.n; ++run.steps) {
     const uint32_t now = std::min(per_step, what.n - done);
     done += now;
-    driver.Step(now, done == what.n);
+    driver.Step(now, decode || done == what.n);
   }
-  return std::chrono::duration<double>(Clock::now() - start).count();
+  run.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  run.work = backend.counters() - before;
+  return run;
 }
 
 BenchResult Judge(const Model& model, const KvLayout& layout, const BenchCase& what,
@@ -143,12 +148,15 @@ BenchReport RunBench(Model& model, const KvCache& kv, KvManager& pages, Runner& 
   });
   for (const BenchCase& what : cases) {
     std::vector<double> seconds;
-    TimeOnce(pages, runner, what, options);  // warm-up
+    const Backend& backend = model.backend();
+    const OneRun warm_up = RunOnce(backend, pages, runner, what, options);
     if (report.results.empty()) report.logits_hash = Hash64(std::as_bytes(std::span(logits)));
     for (uint32_t r = 0; r < options.repeats; ++r) {
-      seconds.push_back(TimeOnce(pages, runner, what, options));
+      seconds.push_back(RunOnce(backend, pages, runner, what, options).seconds);
     }
     report.results.push_back(Judge(model, kv.layout, what, std::move(seconds), options));
+    report.results.back().steps = warm_up.steps;
+    report.results.back().work = warm_up.work;
     if (progress) progress(report.results.back());
   }
   return report;

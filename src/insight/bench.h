@@ -32,6 +32,12 @@ struct BenchResult {
   // Decode: gbs of the read bandwidth. Prefill: gflops of the int8 rate for integer weights, of the
   // float rate otherwise.
   double percent_of_peak = 0;
+  // Counted, not timed: the steps of one run and all they did (OpCounters). The same on every run
+  // and every machine, for the same number of threads.
+  uint32_t steps = 0;
+  OpCounters work;
+
+  double PerStep(uint64_t count) const { return static_cast<double>(count) / steps; }
 };
 
 struct BenchReport {

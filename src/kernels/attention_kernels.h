@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/kernel.h"
+
 namespace hadal {
 
 inline constexpr uint32_t kSplitTokens = 256;
@@ -70,13 +72,13 @@ struct StoreTokenArgs {
 
 // The kernels for one KV element type.
 struct AttentionTileKernels {
-  void (*attend_split)(const AttentionSplitArgs& args) = nullptr;
+  Kernel<void(const AttentionSplitArgs& args)> attend_split;
   // A K tile's first v_dim elements rearranged as a V tile, without scales (MLA: the values are
   // part of the keys).
-  void (*transpose_tile)(const std::byte* k_tile, uint32_t v_dim, std::byte* v_tile) = nullptr;
+  Kernel<void(const std::byte* k_tile, uint32_t v_dim, std::byte* v_tile)> transpose_tile;
   // bf16 is rounded to nearest even; for the 8-bit types see tensor/byte_vector.h.
-  void (*store_k)(const StoreTokenArgs& args) = nullptr;
-  void (*store_v)(const StoreTokenArgs& args) = nullptr;
+  Kernel<void(const StoreTokenArgs& args)> store_k;
+  Kernel<void(const StoreTokenArgs& args)> store_v;
 };
 
 struct AttentionKernels {
@@ -84,9 +86,9 @@ struct AttentionKernels {
   AttentionTileKernels bf16;
   AttentionTileKernels int8;
   AttentionTileKernels fp8;
-  void (*merge_split)(const AttentionMergeArgs& args) = nullptr;
+  Kernel<void(const AttentionMergeArgs& args)> merge_split;
   // out = acc / sum, n elements.
-  void (*finish)(const float* acc, float sum, uint32_t n, float* out) = nullptr;
+  Kernel<void(const float* acc, float sum, uint32_t n, float* out)> finish;
 };
 
 }  // namespace hadal

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "kernels/kernel.h"
+
 namespace hadal {
 
 struct RmsNormArgs {
@@ -16,15 +18,15 @@ struct RmsNormArgs {
 
 struct ElementwiseKernels {
   // out = x / sqrt(mean(x^2) + eps) * weight
-  void (*rms_norm)(const RmsNormArgs& args) = nullptr;
+  Kernel<void(const RmsNormArgs& args)> rms_norm;
   // out = silu(gate) * up; out may be either.
-  void (*glu)(const float* gate, const float* up, uint32_t n, float* out) = nullptr;
+  Kernel<void(const float* gate, const float* up, uint32_t n, float* out)> glu;
   // x += sigmoid(*gate) * y, or x += y without a gate.
-  void (*add_scaled)(const float* y, const float* gate, uint32_t n, float* x) = nullptr;
+  Kernel<void(const float* y, const float* gate, uint32_t n, float* x)> add_scaled;
   // out = e^x; bounds: generic/elementwise_exp.inc. out may be x.
-  void (*exp)(const float* x, uint32_t n, float* out) = nullptr;
-  // The index of the largest value, the lowest on a tie; -1 where a value is not finite. n > 0.
-  int32_t (*argmax)(const float* x, uint32_t n) = nullptr;
+  Kernel<void(const float* x, uint32_t n, float* out)> exp;
+  // *index = that of the largest value, the lowest on a tie; -1 where a value is not finite. n > 0.
+  Kernel<void(const float* x, uint32_t n, int32_t* index)> argmax;
 };
 
 }  // namespace hadal

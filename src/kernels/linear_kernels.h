@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/kernel.h"
 #include "quant/panel.h"
 
 namespace hadal {
@@ -80,9 +81,14 @@ struct LinearTask {
   const float* bias = nullptr;  // of the first output column, or null
 };
 
+// The panels of a task, which pass through the processor once however many rows there are.
+inline uint64_t BytesMoved(const PanelFormat& /*format*/, const LinearTask& task) {
+  return task.n_panels * task.panel_bytes;
+}
+
 struct LinearKernels {
-  void (*prepare)(const PrepareRow& row);
-  void (*linear)(const PanelFormat& format, const LinearTask& task);
+  Kernel<void(const PrepareRow& row)> prepare;
+  Kernel<void(const PanelFormat& format, const LinearTask& task)> linear;
 };
 
 }  // namespace hadal

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "kernels/kernel.h"
+
 namespace hadal {
 
 // Rotates pairs of `heads` vectors that lie `head_stride` floats apart:
@@ -16,8 +18,8 @@ struct RotateArgs {
 };
 
 struct RopeKernels {
-  void (*rotate_half_split)(const RotateArgs& args) = nullptr;
-  void (*rotate_interleaved)(const RotateArgs& args) = nullptr;
+  Kernel<void(const RotateArgs& args)> rotate_half_split;
+  Kernel<void(const RotateArgs& args)> rotate_interleaved;
 };
 
 }  // namespace hadal

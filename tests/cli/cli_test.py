@@ -87,7 +87,7 @@ class Usage(CommandTest):
         self.fails(2, "hadal generate: MODEL is required", "generate")
         self.fails(2, "--prompt", "generate", GGUF, "-p")
         self.fails(2, "--nonsense", "generate", GGUF, "--nonsense")
-        self.fails(1, "''", "inspect", "")
+        self.fails(2, "MODEL or --machine", "inspect", "")
 
     def test_names_in_files_do_not_drive_the_terminal(self):
         key, value = b"general.architecture", b"x\x1b[2Jy\nhadal: all is well"
@@ -498,7 +498,80 @@ class Files(CommandTest):
         self.fails(1, "perceptron", "inspect", self.folder)
 
 
+class Machine(CommandTest):
+    def machine(self, *options, cpus=None, **environment):
+        limit = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
+        done = subprocess.run([HADAL, "inspect", "--machine", "--json", *options], capture_output=True, check=True,
+                              preexec_fn=limit, env=dict(os.environ, **environment))
+        return json.loads(done.stdout)
+
+    def test_this_machine(self):
+        facts = self.machine()
+        self.assertEqual(facts["allowed_cpus"], sorted(os.sched_getaffinity(0)))
+        self.assertIn(facts["isa"], facts["isa_levels"])
+        self.assertTrue(1 <= facts["threads"] <= len(facts["allowed_cpus"]))
+        text = self.ok("inspect", "--machine").decode()
+        self.assertRegex(text, rf"(?m)^threads +{facts['threads']}$")
+        for word in ("processor", "NUMA node", "allowed", "quota", "pinned", "instructions", "huge pages"):
+            self.assertRegex(text, f"(?m)^{word}")
+
+    def test_a_single_allowed_cpu_gets_one_thread(self):
+        cpu = max(os.sched_getaffinity(0))
+        facts = self.machine(cpus={cpu})
+        self.assertEqual((facts["allowed_cpus"], facts["threads"]), ([cpu], 1))
+
+    def test_a_machine_with_two_nodes(self):
+        two = {"HWLOC_SYNTHETIC": "pack:2 [numa(memory=1GB)] l3:1 core:4 pu:2"}
+        facts = self.machine(**two)
+        self.assertEqual((facts["packages"], len(facts["nodes"]), facts["threads"]), (2, 2, 8))
+        self.assertEqual(facts["pins"], [[2 * i, 2 * i + 1] for i in range(8)])
+        self.assertEqual(facts["memory_nodes"], [0, 1])
+        self.assertFalse(self.machine("-t", "4", **two)["pinned"])
+        self.assertEqual(self.machine("-t", "4", "--pin", "on", **two)["memory_nodes"], [0])
+        self.assertFalse(self.machine("--pin", "off", **two)["pinned"])
+
+    def test_without_hwloc_the_affinity_counts(self):
+        facts = self.machine(HWLOC_XMLFILE=str(self.folder / "nowhere"), HWLOC_COMPONENTS="xml,stop")
+        self.assertFalse(facts["detailed"])
+        self.assertEqual(facts["allowed_cpus"], sorted(os.sched_getaffinity(0)))
+
+    def test_a_quota_is_not_oversubscribed(self):
+        group = pathlib.Path(f"/sys/fs/cgroup/cpu/hadal-test-{os.getpid()}")
+        try:
+            group.mkdir()
+        except OSError:
+            self.skipTest("no control group of version 1 can be made here")
+        self.addCleanup(group.rmdir)
+        (group / "cpu.cfs_quota_us").write_text("150000")
+        join = lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
+        done = subprocess.run([HADAL, "inspect", "--machine", "--json"], capture_output=True, check=True,
+                              preexec_fn=join)
+        facts = json.loads(done.stdout)
+        self.assertEqual((facts["quota_cpus"], facts["threads"], facts["pinned"]), (1.5, 1, False))
+
+    def test_pinning_changes_no_byte(self):
+        answers = {self.ok("generate", REEF, "-p", "What is the capital of Japan?", "--pin", pin, "-t", threads)
+                   for pin in ("on", "off", "auto") for threads in ("1", "2")}
+        self.assertEqual(len(answers), 1)
+
+    def test_refusals(self):
+        self.fails(2, "--machine takes no MODEL", "inspect", "--machine", REEF)
+        self.fails(2, "MODEL or --machine", "inspect")
+        self.fails(2, "--pin goes with --machine", "inspect", REEF, "--pin", "on")
+        self.fails(2, "auto|on|off", "generate", REEF, "-p", "x", "--pin", "yes")
+
+
 class Measure(CommandTest):
+    def test_bench_shows_placement_and_work(self):
+        header, _, row, legend, _ = self.ok("bench", GGUF, "-p", "0", "-n", "4", "-r", "1", "-t", "2", "--pin",
+                                            "on").decode().splitlines()
+        self.assertRegex(header, r"2 threads, pinned to CPUs [\d,]+ [\d,]+; peaks")
+        self.assertRegex(row, r"^decode .* \d+\.\d\d +\d+ +\d+\.\d\d$")
+        self.assertRegex(legend, "^barriers: per layer")
+        out = json.loads(self.ok("bench", GGUF, "-p", "16", "-n", "0", "-r", "1", "-t", "2", "--json"))
+        self.assertEqual((out["threads"], out["pinned"], out["results"][0]["steps"]), (2, False, 1))
+        self.assertGreater(out["results"][0]["bytes"], 0)
+
     def test_bench_json(self):
         out = json.loads(self.ok("bench", GGUF, "-p", "16", "-n", "4", "-d", "0,32", "-b", "1,3", "-r",
                                  "1", "--json"))

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "base/work_counters.h"
 #include "kernels/kernels.h"
 
 namespace hadal {
@@ -357,6 +358,7 @@ void CpuAttention::Attend(const Problem& problem, const Item& item, uint32_t spl
   args.acc = out.acc;
   args.acc_stride = static_cast<uint32_t>(sizes_.acc_stride);
   tile_kernels_->attend_split(args);
+  thread_work.bytes += args.n_tiles * (layout.k_tile_bytes + layout.v_tile_bytes);
   if (item.counts) thread_counts_[static_cast<size_t>(thread)].tiles += args.n_tiles * block.n_rows;
 }
 

@@ -22,9 +22,10 @@ constexpr size_t kSerialTokens = 16;
 
 }  // namespace
 
-CpuBackend::CpuBackend(int n_threads, IsaLevel level)
+CpuBackend::CpuBackend(const Placement& placement, IsaLevel level)
     : kernels_(GetKernels(level)),
-      pool_(n_threads),
+      pool_(placement.threads, placement.pins),
+      nodes_(placement.nodes),
       linear_(&pool_, &kernels_),
       attention_(&pool_, &kernels_.attention),
       router_(&pool_) {}
@@ -43,6 +44,7 @@ Buffer CpuBackend::Allocate(uint64_t bytes) {
     data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) data = nullptr;
     if (data != nullptr) madvise(data, bytes, MADV_HUGEPAGE);
+    if (data != nullptr) nodes_.Spread(data, bytes);
   } else {
     data = ::operator new(bytes, kAlignment, std::nothrow);
     if (data != nullptr) std::memset(data, 0, bytes);
@@ -60,7 +62,7 @@ void CpuBackend::Free(void* data, uint64_t size) noexcept {
 }
 
 std::unique_ptr<Weight> CpuBackend::Upload(const TensorView& view, WeightPolicy policy) {
-  return PackWeight(pool_, view, policy);
+  return PackWeight(pool_, view, policy, nodes_);
 }
 
 uint64_t CpuBackend::WeightBytes(const TensorView& view, WeightPolicy policy) const {
@@ -108,6 +110,7 @@ uint64_t CpuBackend::WorkspaceBytes(const ModelSpec& spec, const StepLimits& lim
 
 void CpuBackend::BeginStep(const StepInput& step, KvCache& kv) {
   HADAL_CHECK(step_ == nullptr);
+  before_step_ = thread_work;
   step_ = &step;
   kv_ = &kv;
 }
@@ -116,6 +119,7 @@ void CpuBackend::EndStep() {
   HADAL_CHECK(step_ != nullptr);
   step_ = nullptr;
   kv_ = nullptr;
+  work_ += thread_work - before_step_;
 }
 
 // --- ops ---
@@ -206,17 +210,25 @@ void CpuBackend::Argmax(Tensor x, std::span<int32_t> best) {
   ++ops_;
   HADAL_CHECK(best.size() == x.rows && x.cols > 0);
   pool_.ParallelFor(x.rows, [&](int64_t row, int /*thread*/) {
-    best[static_cast<size_t>(row)] =
-        kernels_.elementwise.argmax(x.row(static_cast<uint32_t>(row)), x.cols);
+    kernels_.elementwise.argmax(x.row(static_cast<uint32_t>(row)), x.cols,
+                                &best[static_cast<size_t>(row)]);
   });
 }
 
 OpCounters CpuBackend::counters() const {
-  return {ops_, attention_.tiles(), pool_.jobs()};
+  ThreadWork work = work_;
+  work += pool_.WorkersWork();
+  return {ops_, attention_.tiles(), pool_.jobs(), work.kernel_calls, work.bytes};
 }
 
 std::unique_ptr<Backend> MakeCpuBackend(int n_threads, IsaLevel level) {
-  return std::make_unique<CpuBackend>(n_threads, level);
+  Placement placement;
+  placement.threads = n_threads;
+  return std::make_unique<CpuBackend>(placement, level);
+}
+
+std::unique_ptr<Backend> MakeCpuBackend(const Placement& placement) {
+  return std::make_unique<CpuBackend>(placement, ChooseIsaLevel());
 }
 
 std::unique_ptr<Backend> MakeCpuBackend(int n_threads) {

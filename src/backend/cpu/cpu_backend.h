@@ -11,6 +11,7 @@
 #include "backend/cpu/router.h"
 #include "base/cpu_features.h"
 #include "base/thread_pool.h"
+#include "base/work_counters.h"
 #include "kernels/kernels.h"
 
 namespace hadal {
@@ -18,7 +19,7 @@ namespace hadal {
 class CpuBackend final : public Backend {
  public:
   // `level` must be one of SupportedIsaLevels().
-  CpuBackend(int n_threads, IsaLevel level);
+  CpuBackend(const Placement& placement, IsaLevel level);
 
   std::string Describe() const override;
 
@@ -58,12 +59,15 @@ class CpuBackend final : public Backend {
  private:
   const KernelTable& kernels_;
   ThreadPool pool_;
+  const NodeInterleaver nodes_;  // large buffers and weights are spread over
   CpuLinear linear_;
   CpuAttention attention_;
   CpuRouter router_;
   const StepInput* step_ = nullptr;
   KvCache* kv_ = nullptr;
   uint64_t ops_ = 0;
+  ThreadWork work_;         // of the calling thread, in steps
+  ThreadWork before_step_;  // what it had done when the step began
 };
 
 // With an explicit level, for tests and comparisons. Throws Error(kUsage) as MakeCpuBackend(n).

@@ -12,6 +12,8 @@ namespace {
 
 // Panels one thread packs at a time.
 constexpr uint64_t kPackPanels = 8;
+// From here on PanelMatrix maps memory of its own, which nothing has touched yet.
+constexpr uint64_t kInterleaveFrom = 2 << 20;
 
 struct StackShape {
   uint64_t count = 1;
@@ -51,9 +53,16 @@ class FirstFailure {
   std::exception_ptr failure_;
 };
 
-PanelMatrix PackMatrix(ThreadPool& pool, const TensorView& view, WeightPolicy policy) {
+// Before its first write; small matrices lie where they are touched.
+void SpreadMatrix(PanelMatrix& matrix, const NodeInterleaver& nodes) {
+  if (matrix.bytes() >= kInterleaveFrom) nodes.Spread(matrix.mutable_panel(0), matrix.bytes());
+}
+
+PanelMatrix PackMatrix(ThreadPool& pool, const TensorView& view, WeightPolicy policy,
+                       const NodeInterleaver& nodes) {
   CheckTensorParts(view);
   PanelMatrix matrix(view.rows(), view.cols(), ChooseFormat(view, policy));
+  SpreadMatrix(matrix, nodes);
   const uint64_t n = (matrix.panels() + kPackPanels - 1) / kPackPanels;
   FirstFailure failure;
   pool.ParallelFor(static_cast<int64_t>(n), [&](int64_t i, int) {
@@ -102,8 +111,8 @@ const CpuWeight& AsCpu(const Weight& weight) {
   return static_cast<const CpuWeight&>(weight);
 }
 
-std::unique_ptr<CpuWeight> PackWeight(ThreadPool& pool, const TensorView& view,
-                                      WeightPolicy policy) {
+std::unique_ptr<CpuWeight> PackWeight(ThreadPool& pool, const TensorView& view, WeightPolicy policy,
+                                      const NodeInterleaver& nodes) {
   if (view.shape.size() == 1) {
     std::vector<float> values(view.cols());
     DequantizeRows(view, 0, 1, values);
@@ -114,7 +123,7 @@ std::unique_ptr<CpuWeight> PackWeight(ThreadPool& pool, const TensorView& view,
   std::vector<PanelMatrix> matrices;
   matrices.reserve(stack.count);
   for (uint64_t i = 0; i < stack.count; ++i) {
-    matrices.push_back(PackMatrix(pool, MatrixOf(view, stack, i), policy));
+    matrices.push_back(PackMatrix(pool, MatrixOf(view, stack, i), policy, nodes));
   }
   return std::make_unique<CpuWeight>(std::move(matrices));
 }

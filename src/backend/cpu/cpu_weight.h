@@ -37,9 +37,9 @@ class CpuWeight : public Weight {
 const CpuWeight& AsCpu(const Weight& weight);
 
 // What Backend::Upload does: 1-D views become f32 vectors, 2-D views a matrix, 3-D views a stack.
-// Packs on all threads of the pool.
-std::unique_ptr<CpuWeight> PackWeight(ThreadPool& pool, const TensorView& view,
-                                      WeightPolicy policy);
+// Packs on all threads of the pool; large matrices are spread over the nodes.
+std::unique_ptr<CpuWeight> PackWeight(ThreadPool& pool, const TensorView& view, WeightPolicy policy,
+                                      const NodeInterleaver& nodes);
 // The bytes PackWeight would allocate.
 uint64_t PackedWeightBytes(const TensorView& view, WeightPolicy policy);
 

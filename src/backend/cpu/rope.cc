@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/work_counters.h"
 
 namespace hadal {
 namespace {
@@ -39,6 +40,7 @@ void StoreRow(const AttentionTileKernels& kernels, uint32_t slot, KvCache& kv,
   const uint32_t token = slot % kTileTokens;
   HADAL_CHECK((uint64_t{page} + 1) * layout.groups[group].page_bytes <= kv.arenas[group].size());
   auto* arena = static_cast<std::byte*>(kv.arenas[group].data());
+  thread_work.bytes += args.kv_heads * (layout.k_tile_bytes + layout.v_tile_bytes) / kTileTokens;
   for (uint32_t head = 0; head < args.kv_heads; ++head) {
     StoreTokenArgs store;
     store.token = token;
