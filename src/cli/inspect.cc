@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/session.h"
 #include "formats/checkpoint.h"
 #include "quant/panel.h"
 #include "spec/kv_layout.h"
@@ -23,6 +24,7 @@ struct TypeTotals {
 struct Facts {
   std::map<std::string, TypeTotals> types;
   TypeTotals all;
+  std::string pack_cache;  // file with the packed weights; empty: none
   std::vector<std::string> warnings;
 };
 
@@ -42,6 +44,14 @@ Facts Measure(const Checkpoint& checkpoint) {
     }
   }
   return facts;
+}
+
+// Of the weights as stored, on the CPU.
+std::string KeptFile(const Checkpoint& checkpoint) {
+  const PackCacheOptions options = {.folder = PackCacheFolder()};
+  const PackCache cache(options, checkpoint, *MakeCpuBackend(1), WeightPolicy::kAsStored);
+  const std::unique_ptr<BlobReader> kept = cache.Open();
+  return kept == nullptr ? std::string() : kept->path().string();
 }
 
 // How far the RoPE plan reaches; 0 when nothing is known. LongRoPE's divisors need no factor.
@@ -142,6 +152,7 @@ OrderedJson ToJson(const Checkpoint& checkpoint, const Facts& facts, const Token
                            {"packed_bytes", totals.packed_bytes}};
   }
   json["packed_bytes"] = facts.all.packed_bytes;
+  json["pack_cache"] = facts.pack_cache.empty() ? OrderedJson() : OrderedJson(facts.pack_cache);
   json["tokenizer"] = {
       {"kind", tokenizer.facts().kind},     {"pre_tokenizer", tokenizer.facts().pre_tokenizer},
       {"tokens", tokenizer.facts().tokens}, {"merges", tokenizer.facts().merges},
@@ -219,6 +230,9 @@ void PrintText(const Checkpoint& checkpoint, const Facts& facts, const Tokenizer
     fmt::print("{:<14} {} tensors, {} in the file, {} packed\n", name, totals.tensors,
                Size(totals.file_bytes), Size(totals.packed_bytes));
   }
+  if (!facts.pack_cache.empty()) {
+    fmt::print("packed copy    {}\n", Printable(facts.pack_cache));
+  }
   const TokenizerFacts& tokens = tokenizer.facts();
   fmt::print("tokenizer      {} ({}), {} tokens, {} merges, {} added of which {} special\n",
              tokens.kind, tokens.pre_tokenizer, tokens.tokens, tokens.merges, tokens.added,
@@ -237,6 +251,7 @@ int Inspect(const Arguments& arguments) {
   const Checkpoint checkpoint = Checkpoint::Open(arguments.positional[0]);
   const Tokenizer tokenizer = Tokenizer::Create(checkpoint.vocabulary());
   Facts facts = Measure(checkpoint);
+  facts.pack_cache = KeptFile(checkpoint);
   facts.warnings = Warnings(checkpoint.spec(), checkpoint.vocabulary(), tokenizer);
   if (arguments.options.Flag("json")) {
     fmt::print("{}\n", ToJson(checkpoint, facts, tokenizer).dump(2));

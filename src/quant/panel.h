@@ -76,6 +76,10 @@ inline constexpr uint32_t kPanelRows = 16;
 inline constexpr uint32_t kPanelAlignment = 64;
 inline constexpr uint32_t kUnitCols = 32;  // columns of an integer unit
 
+// Packed weights outlive the program in files. To be raised with every change of the bytes that a
+// tensor is packed into: of the layouts above, of ChooseFormat, of how weights are quantized anew.
+inline constexpr uint32_t kPackingVersion = 1;
+
 enum class PanelKind : uint8_t { kF32, kF16, kBF16, kP8, kP4 };
 
 struct PanelFormat {
@@ -174,6 +178,11 @@ class PanelMatrix {
   uint64_t panel_bytes() const { return panel_bytes_; }
   uint64_t bytes() const { return data_.get_deleter().bytes; }
   bool empty() const { return data_ == nullptr; }
+
+  // All of it: panels and column permutation. The same bytes in a matrix of the same shape and
+  // format are the same matrix.
+  std::span<const std::byte> contents() const { return {data_.get(), bytes()}; }
+  std::span<std::byte> mutable_contents() { return {data_.get(), bytes()}; }
 
   const std::byte* panel(uint64_t p) const { return data_.get() + p * panel_bytes_; }
   std::byte* mutable_panel(uint64_t p) { return data_.get() + p * panel_bytes_; }

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "quant/quantize.h"
 #include "quant/testing.h"
 #include "tensor/half.h"
@@ -288,6 +289,25 @@ TEST(PanelBytes, RefusesShapesThatOverflow) {
   EXPECT_THROW(PanelBytes(1, huge, {}), Error);
   EXPECT_THROW(PanelBytes(uint64_t{1} << 40, uint64_t{1} << 40, {}), Error);
   EXPECT_EQ(PanelBytes(17, 5, {}), 2u * 5 * 64);
+}
+
+// Packed weights are kept in files from one start to the next.
+TEST(Panel, PackedBytesChangeOnlyWithTheirVersion) {
+  uint64_t hash = 0;
+  for (const Case& golden : GoldenCases()) {
+    if (golden.kind != "dequantize" || golden.view.scale_block % kPanelRows != 0) continue;
+    for (const WeightPolicy policy : {WeightPolicy::kAsStored, WeightPolicy::kF32,
+                                      WeightPolicy::kBf16, WeightPolicy::kQ8, WeightPolicy::kQ4}) {
+      try {
+        hash = Hash64(Pack(golden.view, policy).contents(), hash);
+      } catch (const Error&) {
+        hash = Hash64({}, hash);  // values that cannot be quantized anew
+      }
+    }
+  }
+  // Where the hash differs, raise kPackingVersion and write both down here.
+  EXPECT_EQ(kPackingVersion, 1u);
+  EXPECT_EQ(hash, 0u);
 }
 
 }  // namespace

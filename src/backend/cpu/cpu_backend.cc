@@ -63,6 +63,16 @@ std::unique_ptr<Weight> CpuBackend::Upload(const TensorView& view, WeightPolicy 
   return PackWeight(pool_, view, policy);
 }
 
+// No ISA level in it: packing is the same code for all of them, and every level reads every panel.
+std::string CpuBackend::PackedForm() const {
+  return fmt::format("cpu panels {}", kPackingVersion);
+}
+
+std::unique_ptr<Weight> CpuBackend::Restore(const TensorView& view, WeightPolicy policy,
+                                            const BlobReader& blobs, size_t first) {
+  return RestoreWeight(pool_, view, policy, blobs, first);
+}
+
 uint64_t CpuBackend::WeightBytes(const TensorView& view, WeightPolicy policy) const {
   return PackedWeightBytes(view, policy);
 }

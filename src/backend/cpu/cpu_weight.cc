@@ -1,5 +1,6 @@
 #include "backend/cpu/cpu_weight.h"
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <utility>
@@ -66,6 +67,33 @@ PanelMatrix PackMatrix(ThreadPool& pool, const TensorView& view, WeightPolicy po
   return matrix;
 }
 
+// A chunk of a blob and where it goes.
+struct ChunkRead {
+  size_t blob;
+  uint64_t chunk;
+  std::span<std::byte> to;
+};
+
+void AddReads(const BlobReader& blobs, size_t blob, std::span<std::byte> to,
+              std::vector<ChunkRead>& reads) {
+  if (blobs.bytes(blob) != to.size()) {
+    Fail(ErrorKind::kBadFile, "{}: part {} has {} bytes, not {}", blobs.path().string(), blob + 1,
+         blobs.bytes(blob), to.size());
+  }
+  for (uint64_t at = 0; at < to.size(); at += kBlobChunk) {
+    reads.push_back({blob, at / kBlobChunk, to.subspan(at, std::min(kBlobChunk, to.size() - at))});
+  }
+}
+
+void ReadAll(ThreadPool& pool, const BlobReader& blobs, const std::vector<ChunkRead>& reads) {
+  FirstFailure failure;
+  pool.ParallelFor(static_cast<int64_t>(reads.size()), [&](int64_t i, int) {
+    const ChunkRead& read = reads[static_cast<size_t>(i)];
+    failure.Guard([&] { blobs.ReadChunk(read.blob, read.chunk, read.to); });
+  });
+  failure.Rethrow();
+}
+
 }  // namespace
 
 CpuWeight::CpuWeight(std::vector<PanelMatrix> matrices) : matrices_(std::move(matrices)) {
@@ -86,6 +114,14 @@ uint64_t CpuWeight::bytes() const {
   uint64_t sum = vector_.size() * sizeof(float);
   for (const PanelMatrix& matrix : matrices_) sum += matrix.bytes();
   return sum;
+}
+
+std::vector<std::span<const std::byte>> CpuWeight::packed() const {
+  if (is_vector()) return {std::as_bytes(std::span(vector_))};
+  std::vector<std::span<const std::byte>> parts;
+  parts.reserve(matrices_.size());
+  for (const PanelMatrix& matrix : matrices_) parts.push_back(matrix.contents());
+  return parts;
 }
 
 const float* CpuWeight::vector() const {
@@ -116,6 +152,28 @@ std::unique_ptr<CpuWeight> PackWeight(ThreadPool& pool, const TensorView& view,
   for (uint64_t i = 0; i < stack.count; ++i) {
     matrices.push_back(PackMatrix(pool, MatrixOf(view, stack, i), policy));
   }
+  return std::make_unique<CpuWeight>(std::move(matrices));
+}
+
+std::unique_ptr<CpuWeight> RestoreWeight(ThreadPool& pool, const TensorView& view,
+                                         WeightPolicy policy, const BlobReader& blobs,
+                                         size_t first) {
+  std::vector<ChunkRead> reads;
+  if (view.shape.size() == 1) {
+    std::vector<float> values(view.cols());
+    AddReads(blobs, first, std::as_writable_bytes(std::span(values)), reads);
+    ReadAll(pool, blobs, reads);
+    return std::make_unique<CpuWeight>(std::move(values));
+  }
+  const StackShape stack = ShapeOf(view);
+  const PanelFormat format = ChooseFormat(view, policy);
+  std::vector<PanelMatrix> matrices;
+  matrices.reserve(stack.count);
+  for (uint64_t i = 0; i < stack.count; ++i) {
+    PanelMatrix& matrix = matrices.emplace_back(stack.rows, view.cols(), format);
+    AddReads(blobs, first + i, matrix.mutable_contents(), reads);
+  }
+  ReadAll(pool, blobs, reads);
   return std::make_unique<CpuWeight>(std::move(matrices));
 }
 
