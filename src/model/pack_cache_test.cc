@@ -33,7 +33,7 @@ class PackCacheTest : public ::testing::Test {
 
   void Copy(const std::string& name) {
     fs::create_directories(temp_ / name);
-    fs::copy(Models() / name, temp_ / name, fs::copy_options::overwrite_existing);
+    fs::copy(Models() / name, temp_ / name, fs::copy_options::recursive);
   }
 
   LoadedWeights Load(const std::string& name = "deepseek_v3") {
@@ -49,6 +49,9 @@ class PackCacheTest : public ::testing::Test {
     }
     return files;
   }
+
+  // The last of the model's files with tensors.
+  fs::path Tensors() const { return Checkpoint::Open(temp_ / "deepseek_v3").files().back(); }
 
   // The only file there is.
   fs::path File() const {
@@ -101,7 +104,7 @@ TEST_F(PackCacheTest, ReadingDoesNotTouchTheTensors) {
   Load();
   const Checkpoint checkpoint = Checkpoint::Open(temp_ / "deepseek_v3");
   // Reading tensors from here on would end the process with SIGBUS.
-  ASSERT_EQ(::truncate((temp_ / "deepseek_v3/model.safetensors").c_str(), 0), 0);
+  for (const fs::path& file : checkpoint.files()) ASSERT_EQ(::truncate(file.c_str(), 0), 0);
   ExpectRead(LoadWeights(checkpoint, *backend_, options_).outcome);
 }
 
@@ -118,7 +121,7 @@ TEST_F(PackCacheTest, EveryPolicyHasItsOwnFile) {
 TEST_F(PackCacheTest, AChangedModelIsPackedAnewInTheSamePlace) {
   Load();
   const fs::path file = File();
-  const fs::path tensors = temp_ / "deepseek_v3/model.safetensors";
+  const fs::path tensors = Tensors();
   fs::last_write_time(tensors, fs::last_write_time(tensors) + std::chrono::nanoseconds(1));
   ExpectKept(Load().outcome);
   EXPECT_EQ(File(), file);
@@ -133,7 +136,7 @@ TEST_F(PackCacheTest, AChangedModelIsPackedAnewInTheSamePlace) {
 }
 
 TEST_F(PackCacheTest, FilesThatChangeWhileTheyAreReadAreNotKept) {
-  const fs::path tensors = temp_ / "deepseek_v3/model.safetensors";
+  const fs::path tensors = Tensors();
   options_.progress = [&](uint64_t, uint64_t) {
     fs::last_write_time(tensors, fs::last_write_time(tensors) + std::chrono::seconds(1));
   };
@@ -286,7 +289,7 @@ TEST_F(PackCacheTest, AFullDiskIsOneWarning) {
   uint64_t calls = 0;
   options_.progress = [&](uint64_t, uint64_t) {
     const rlimit full = {20000, before.rlim_max};
-    if (++calls == 3) ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+    if (++calls == 3) HADAL_CHECK(::setrlimit(RLIMIT_FSIZE, &full) == 0);
   };
   const LoadOutcome outcome = Load().outcome;
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
@@ -306,7 +309,7 @@ TEST_F(PackCacheTest, AFullDiskIsOneWarning) {
 }
 
 TEST_F(PackCacheTest, BadModelsAreStillRefused) {
-  const fs::path tensors = temp_ / "deepseek_v3/model.safetensors";
+  const fs::path tensors = Tensors();
   Load();
   const uint64_t size = fs::file_size(tensors);
   for (uint64_t at = size - 64; at < size; ++at) {  // exponents of f32 and bf16 alike
