@@ -22,6 +22,8 @@ constexpr uint64_t kPiece = uint64_t{256} << 10;
 // Handed to the disk before the system would: dirty pages are memory that nobody planned.
 constexpr uint64_t kFlush = uint64_t{32} << 20;
 
+constexpr uint64_t kAhead = uint64_t{32} << 20;
+
 struct Header {
   std::array<char, 8> magic = {'H', 'D', 'L', 'B', 'L', 'O', 'B', '1'};
   uint64_t file_bytes = 0;
@@ -135,7 +137,6 @@ BlobReader::BlobReader(FileDescriptor fd, std::filesystem::path path)
     Fail(ErrorKind::kBadFile, "{}: its index is damaged", path_.string());
   }
   ReadIndex(index, header.key_bytes, header.n_blobs, header.index_at);
-  static_cast<void>(::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL));
 }
 
 void BlobReader::ReadIndex(std::span<const std::byte> index, uint64_t key_bytes, uint64_t n_blobs,
@@ -183,6 +184,7 @@ uint64_t BlobReader::bytes(size_t blob) const {
 void BlobReader::ReadChunk(size_t blob, uint64_t chunk, std::span<std::byte> to) const {
   const uint64_t size = bytes(blob);
   HADAL_CHECK(chunk < Chunks(size) && to.size() == std::min(kBlobChunk, size - chunk * kBlobChunk));
+  ReadAhead(starts_[blob] + chunk * kBlobChunk);
   uint64_t checksum = 0;
   for (uint64_t piece = 0; piece < to.size(); piece += kPiece) {
     const auto part = to.subspan(piece, std::min(kPiece, to.size() - piece));
@@ -195,10 +197,14 @@ void BlobReader::ReadChunk(size_t blob, uint64_t chunk, std::span<std::byte> to)
   }
 }
 
-void BlobReader::Prefetch(size_t blob) const {
-  if (blob >= sizes_.size()) return;
-  static_cast<void>(::posix_fadvise(fd_.get(), static_cast<off_t>(starts_[blob]),
-                                    static_cast<off_t>(sizes_[blob]), POSIX_FADV_WILLNEED));
+// One reader of a slow disk does not keep it busy.
+void BlobReader::ReadAhead(uint64_t at) const {
+  uint64_t ahead = ahead_.load(std::memory_order_relaxed);
+  if (at + kAhead / 2 < ahead) return;
+  const uint64_t from = std::max(at, ahead);
+  if (!ahead_.compare_exchange_strong(ahead, from + kAhead, std::memory_order_relaxed)) return;
+  static_cast<void>(::posix_fadvise(fd_.get(), static_cast<off_t>(from), static_cast<off_t>(kAhead),
+                                    POSIX_FADV_WILLNEED));
 }
 
 }  // namespace hadal

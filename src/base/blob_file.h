@@ -9,11 +9,13 @@
 // Files are read, never mapped: one that shrinks meanwhile is an error, not a SIGBUS.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file_descriptor.h"
@@ -23,10 +25,6 @@ namespace hadal {
 // The part of a blob that has its own checksum and is read at once: a huge page, so that threads
 // which fill memory chunk by chunk do not meet on one.
 inline constexpr uint64_t kBlobChunk = uint64_t{2} << 20;
-
-// The bytes that such a file takes beside its blobs are at most this, and kBlobOverhead per blob.
-inline constexpr uint64_t kBlobFileOverhead = uint64_t{64} << 10;
-inline constexpr uint64_t kBlobOverhead = 4096 + 64;
 
 // Used by one thread. After an Error only the destructor may be called.
 class BlobWriter {
@@ -62,16 +60,16 @@ class BlobReader {
   size_t size() const { return sizes_.size(); }
   // Throws Error(kBadFile) when there is no such blob.
   uint64_t bytes(size_t blob) const;
-  // Fills `to` with the blob's bytes from chunk * kBlobChunk on: a whole chunk, or what is left of
-  // the blob. Throws Error(kBadFile) when they are not what was written, Error(kIo).
+  // Quickest from front to back. Fills `to` with the blob's bytes from chunk * kBlobChunk on: a
+  // whole chunk, or what is left of the blob. Throws Error(kBadFile) when they are not what was
+  // written, Error(kIo).
   void ReadChunk(size_t blob, uint64_t chunk, std::span<std::byte> to) const;
-  // Asks the system to read the blob ahead.
-  void Prefetch(size_t blob) const;
 
  private:
   void ReadIndex(std::span<const std::byte> index, uint64_t key_bytes, uint64_t n_blobs,
                  uint64_t blobs_end);
   void ReadAt(std::span<std::byte> to, uint64_t at) const;
+  void ReadAhead(uint64_t at) const;
 
   FileDescriptor fd_;
   std::filesystem::path path_;
@@ -80,6 +78,7 @@ class BlobReader {
   std::vector<uint64_t> starts_;
   std::vector<uint64_t> checksums_;
   std::vector<size_t> first_checksums_;
+  mutable std::atomic<uint64_t> ahead_{0};  // what the system was asked to read ends here
 };
 
 }  // namespace hadal

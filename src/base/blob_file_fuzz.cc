@@ -48,7 +48,6 @@ void Run(std::span<const uint8_t> input) {
     sum += reader.bytes(blob);
     HADAL_CHECK(sum <= file.size());
     std::vector<std::byte> content(reader.bytes(blob));
-    reader.Prefetch(blob);
     for (uint64_t at = 0; at < content.size(); at += kBlobChunk) {
       const uint64_t part = std::min(kBlobChunk, content.size() - at);
       try {

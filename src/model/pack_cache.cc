@@ -227,11 +227,7 @@ void PackCache::Discard(const std::string& problem) const {
 }
 
 std::unique_ptr<PackWriter> PackCache::Create(uint64_t bytes, std::string& why) const {
-  if (path_.empty()) return nullptr;
-  if (bytes < options_.min_bytes) {
-    why = fmt::format("less than {} are packed in no time", Mebibytes(options_.min_bytes));
-    return nullptr;
-  }
+  if (path_.empty() || bytes < options_.min_bytes) return nullptr;
   // The index, and what blobs leave empty between them.
   const uint64_t likely = bytes + bytes / 32 + (1 << 20);
   if (!AllowsFilesOf(likely)) {

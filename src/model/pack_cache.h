@@ -71,7 +71,7 @@ class PackCache {
   void Discard(const std::string& problem) const;
 
   // For a model of so many packed bytes; null when it is not to be kept, with the reason in `why`
-  // unless the cache is off.
+  // unless the cache is off or the model small.
   std::unique_ptr<PackWriter> Create(uint64_t bytes, std::string& why) const;
 
   const std::filesystem::path& path() const { return path_; }
