@@ -61,8 +61,8 @@ bool SameFile(int fd, const fs::path& path) {
          open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
-// The file, made when missing, if no process holds it. A process that waits for nothing cannot hold
-// a file that was renamed meanwhile, but may have opened it before: hence the look at its name.
+// The file, locked; nothing, with errno, where it cannot be or another process holds it. Between
+// opening and locking, its writer may have given it its final name: hence the look at the name.
 FileDescriptor LockAlone(const fs::path& path, int flags) {
   FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600));
   if (!fd) return fd;
