@@ -1,8 +1,11 @@
 // What a loaded model promises beside its numbers: exact bytes, progress, a watchdog that names the
 // culprit; and reef, the one model here whose answers mean something.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstring>
+#include <filesystem>
 #include <limits>
 
 #include "base/error.h"
@@ -39,6 +42,43 @@ TEST(Model, BytesAreWhatWasPlanned) {
       }
     }
   }
+}
+
+// Bytes of the logits of a few tokens.
+std::vector<float> SomeLogits(Model& model) {
+  DriverOptions options;
+  options.limits = SmallLimits();
+  StepDriver driver(model, options);
+  const std::vector<int32_t> prompt = {1, 2, 3, 4, 5};
+  const Rows rows = driver.Feed(0, prompt, 0);
+  return {rows.row(0), rows.row(0) + uint64_t{rows.n} * rows.cols};
+}
+
+// Whichever ISA level kept them.
+TEST(Model, KeptWeightsGiveTheSameLogits) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / fmt::format("hadal_kept_{}", getpid());
+  for (const std::string& name : GoldenNames(ModelsDir())) {
+    for (const WeightPolicy policy : {WeightPolicy::kAsStored, WeightPolicy::kQ4}) {
+      const Checkpoint checkpoint = Checkpoint::Open(ModelsDir() / name);
+      const LoadOptions options = {.policy = policy, .cache = {.folder = folder, .min_bytes = 0}};
+      EXPECT_FALSE(
+          Model::Load(checkpoint, *BestDevice().Make(), options).load_outcome().from_cache);
+      for (const Device& device : CpuDevices({1})) {
+        const std::unique_ptr<Backend> backend = device.Make();
+        Model packed = Model::Load(checkpoint, *backend, {.policy = policy});
+        Model read = Model::Load(checkpoint, *backend, options);
+        EXPECT_TRUE(read.load_outcome().from_cache) << read.load_outcome().why_not_kept;
+        EXPECT_EQ(read.bytes().weights, packed.bytes().weights);
+        const std::vector<float> expected = SomeLogits(packed);
+        const std::vector<float> got = SomeLogits(read);
+        ASSERT_EQ(got.size(), expected.size());
+        EXPECT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0)
+            << name << ", " << device.Label();
+      }
+    }
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Model, ProgressReachesTheTotalAndMayCancel) {

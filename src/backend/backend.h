@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backend/step_input.h"
+#include "base/blob_file.h"
 #include "base/placement.h"
 #include "quant/weight_policy.h"
 #include "spec/kv_layout.h"
@@ -66,6 +67,9 @@ class Weight {
   virtual uint64_t rows() const = 0;   // output features, over all stacked matrices
   virtual uint64_t cols() const = 0;   // input features
   virtual uint64_t bytes() const = 0;  // device memory it takes
+  // What Backend::Restore makes the same weight of: host-readable, in order. Only for backends with
+  // a PackedForm.
+  virtual std::vector<std::span<const std::byte>> packed() const { return {}; }
 };
 
 // One KV arena per KvLayout group.
@@ -158,6 +162,16 @@ class Backend {
   // Packs a tensor of a checkpoint. A 1-D tensor becomes an f32 vector whatever the policy.
   // Throws Error(kBadFile | kUnsupported | kResource).
   virtual std::unique_ptr<Weight> Upload(const TensorView& view, WeightPolicy policy) = 0;
+  // Names what Upload makes of tensors, for keeping it in a file: with the same name, equal tensors
+  // and policies give equal bytes. Empty: not to be kept.
+  virtual std::string PackedForm() const { return {}; }
+  // What Upload made of a tensor of this type and shape, from blobs `first` onwards, which hold its
+  // packed() parts. Does not read the tensor's data. Throws as BlobReader::ReadChunk, and
+  // Error(kResource).
+  virtual std::unique_ptr<Weight> Restore(const TensorView& view, WeightPolicy policy,
+                                          const BlobReader& /*blobs*/, size_t /*first*/) {
+    return Upload(view, policy);
+  }
   // Exactly what Upload would allocate for such a tensor.
   virtual uint64_t WeightBytes(const TensorView& view, WeightPolicy policy) const = 0;
   virtual void CopyIn(std::span<const std::byte> host, Buffer& to, uint64_t offset) = 0;

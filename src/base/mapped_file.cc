@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_descriptor.h"
 
 namespace hadal {
 namespace {
@@ -20,30 +21,30 @@ namespace {
        action, std::strerror(code));
 }
 
-class FileDescriptor {
- public:
-  explicit FileDescriptor(const std::filesystem::path& path)
-      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (fd_ < 0) FailSystem(path, "open");
-  }
-  ~FileDescriptor() { ::close(fd_); }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
+FileDescriptor OpenToRead(const std::filesystem::path& path) {
+  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) FailSystem(path, "open");
+  return fd;
+}
 
- private:
-  int fd_;
-};
+FileIdentity IdentityOf(const struct stat& info) {
+  const auto nanoseconds = [](const timespec& time) {
+    return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  };
+  return {info.st_dev, info.st_ino, static_cast<uint64_t>(info.st_size), nanoseconds(info.st_mtim),
+          nanoseconds(info.st_ctim)};
+}
 
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
-  const FileDescriptor fd(path);
+  const FileDescriptor fd = OpenToRead(path);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) FailSystem(path, "stat");
   if (!S_ISREG(info.st_mode)) {
     Fail(ErrorKind::kIo, "{}: not a regular file", path.string());
   }
+  identity_ = IdentityOf(info);
   size_ = static_cast<size_t>(info.st_size);
   if (size_ == 0) return;
   void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd.get(), 0);
@@ -57,14 +58,21 @@ MappedFile::~MappedFile() {
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
+      identity_(other.identity_),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(identity_, other.identity_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
+}
+
+bool MappedFile::Unchanged() const {
+  struct stat info {};
+  return ::stat(path_.c_str(), &info) == 0 && IdentityOf(info) == identity_;
 }
 
 void MappedFile::DropPages(size_t offset, size_t size) const {
@@ -77,7 +85,7 @@ void MappedFile::DropPages(size_t offset, size_t size) const {
 
 std::string ReadTextFile(const std::filesystem::path& path, size_t max_bytes) {
   // Read, not mapped: pipes and terminals are files too.
-  const FileDescriptor fd(path);
+  const FileDescriptor fd = OpenToRead(path);
   std::string text;
   for (;;) {
     constexpr size_t kStep = size_t{1} << 16;

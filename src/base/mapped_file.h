@@ -9,6 +9,17 @@
 
 namespace hadal {
 
+// What the system tells files and their states apart by. Times in nanoseconds since 1970.
+struct FileIdentity {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint64_t size = 0;
+  int64_t modified = 0;
+  int64_t changed = 0;  // content, name or attributes
+
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+
 // Move-only owner of the mapping; views into bytes() die with it. Thread-safe to read.
 class MappedFile {
  public:
@@ -21,6 +32,10 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::filesystem::path& path() const { return path_; }
+  // As it was when the file was mapped.
+  const FileIdentity& identity() const { return identity_; }
+  // The path still leads to the same file in the same state.
+  bool Unchanged() const;
 
   // Tells the system that [offset, offset + size) is not needed soon, so that a loader which has
   // packed a tensor does not keep the file's pages resident.
@@ -28,6 +43,7 @@ class MappedFile {
 
  private:
   std::filesystem::path path_;
+  FileIdentity identity_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
 };

@@ -68,7 +68,8 @@ uint32_t ChooseMaxTokens(const OptionValues& options, size_t n_prompt, uint64_t 
 }
 
 OrderedJson ToJson(const Tokenizer& tokenizer, const GenerateResult& result,
-                   const std::vector<TokenEvent>& events, const Figures& figures) {
+                   const std::vector<TokenEvent>& events, const Figures& figures,
+                   const LoadOutcome& load) {
   OrderedJson json = {{"text", result.text},
                       {"ids", result.tokens},
                       {"finish_reason", Name(result.reason)},
@@ -82,7 +83,9 @@ OrderedJson ToJson(const Tokenizer& tokenizer, const GenerateResult& result,
                        {{"prefill_tokens_per_second", figures.prefill_tok_s},
                         {"decode_tokens_per_second", figures.decode_tok_s},
                         {"decode_gb_per_second", figures.decode_gbs},
-                        {"peak_memory_bytes", figures.peak_rss}}}};
+                        {"peak_memory_bytes", figures.peak_rss},
+                        {"load_seconds", load.seconds},
+                        {"load_from_cache", load.from_cache}}}};
   if (result.stop_string) json["stop_string"] = *result.stop_string;
   const auto entry = [&tokenizer](const TokenLogprob& token) {
     return OrderedJson{{"id", token.token},
@@ -144,7 +147,8 @@ int Generate(const Arguments& arguments) {
 
   const Figures figures = MeasureFigures(*session, result.usage);
   if (json) {
-    fmt::print("{}\n", ToJson(tokenizer, result, events, figures).dump());
+    fmt::print("{}\n",
+               ToJson(tokenizer, result, events, figures, session->model.load_outcome()).dump());
   } else {
     if (!reader_gone) std::fputs("\n", stdout);
     std::fflush(stdout);
@@ -154,8 +158,9 @@ int Generate(const Arguments& arguments) {
                  used >= context ? "the context is full" : "-n");
     }
     if (options.Flag("stats")) {
-      fmt::print(stderr, "{}{}\n", Describe(figures),
-                 options.Number("temp") > 0 ? fmt::format(", seed {}", result.seed) : "");
+      fmt::print(stderr, "{}{}\n{}\n", Describe(figures),
+                 options.Number("temp") > 0 ? fmt::format(", seed {}", result.seed) : "",
+                 hadal::Describe(session->model.load_outcome()));
     }
   }
   return InterruptScope::interrupted() ? 130 : 0;

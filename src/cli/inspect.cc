@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/machine_report.h"
 #include "cli/output.h"
+#include "cli/session.h"
 #include "formats/checkpoint.h"
 #include "quant/panel.h"
 #include "spec/kv_layout.h"
@@ -24,6 +25,7 @@ struct TypeTotals {
 struct Facts {
   std::map<std::string, TypeTotals> types;
   TypeTotals all;
+  std::string pack_cache;  // file with the packed weights; empty: none
   std::vector<std::string> warnings;
 };
 
@@ -43,6 +45,14 @@ Facts Measure(const Checkpoint& checkpoint) {
     }
   }
   return facts;
+}
+
+// Of the weights as stored, on the CPU.
+std::string KeptFile(const Checkpoint& checkpoint) {
+  const PackCacheOptions options = {.folder = PackCacheFolder()};
+  const PackCache cache(options, checkpoint, *MakeCpuBackend(1), WeightPolicy::kAsStored);
+  const std::unique_ptr<BlobReader> kept = cache.Open();
+  return kept == nullptr ? std::string() : kept->path().string();
 }
 
 // How far the RoPE plan reaches; 0 when nothing is known. LongRoPE's divisors need no factor.
@@ -143,6 +153,7 @@ OrderedJson ToJson(const Checkpoint& checkpoint, const Facts& facts, const Token
                            {"packed_bytes", totals.packed_bytes}};
   }
   json["packed_bytes"] = facts.all.packed_bytes;
+  json["pack_cache"] = facts.pack_cache.empty() ? OrderedJson() : OrderedJson(facts.pack_cache);
   json["tokenizer"] = {
       {"kind", tokenizer.facts().kind},     {"pre_tokenizer", tokenizer.facts().pre_tokenizer},
       {"tokens", tokenizer.facts().tokens}, {"merges", tokenizer.facts().merges},
@@ -220,6 +231,9 @@ void PrintText(const Checkpoint& checkpoint, const Facts& facts, const Tokenizer
     fmt::print("{:<14} {} tensors, {} in the file, {} packed\n", name, totals.tensors,
                Size(totals.file_bytes), Size(totals.packed_bytes));
   }
+  if (!facts.pack_cache.empty()) {
+    fmt::print("packed copy    {}\n", Printable(facts.pack_cache));
+  }
   const TokenizerFacts& tokens = tokenizer.facts();
   fmt::print("tokenizer      {} ({}), {} tokens, {} merges, {} added of which {} special\n",
              tokens.kind, tokens.pre_tokenizer, tokens.tokens, tokens.merges, tokens.added,
@@ -248,6 +262,7 @@ int Inspect(const Arguments& arguments) {
   const Checkpoint checkpoint = Checkpoint::Open(arguments.positional[0]);
   const Tokenizer tokenizer = Tokenizer::Create(checkpoint.vocabulary());
   Facts facts = Measure(checkpoint);
+  facts.pack_cache = KeptFile(checkpoint);
   facts.warnings = Warnings(checkpoint.spec(), checkpoint.vocabulary(), tokenizer);
   if (options.Flag("json")) {
     fmt::print("{}\n", ToJson(checkpoint, facts, tokenizer).dump(2));

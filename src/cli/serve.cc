@@ -177,9 +177,13 @@ Loaded Load(const std::string& path, const OptionValues& options, Metrics& metri
       OpenSession(std::move(checkpoint), options,
                   {.memory = ServingNeeds(options, tokenizer.bytes()),
                    .swap = std::move(swap),
-                   .progress = progress});
+                   .progress = progress,
+                   .warn = [&log](const std::string& text) { log.Warn(text); }});
   const MemoryBytes reserved = ReservedMemory(*session, tokenizer.bytes());
   ReportMemory(session->memory.bytes, reserved, metrics);
+  const LoadOutcome& load = session->model.load_outcome();
+  metrics.Set(Gauge::kLoadSeconds, load.seconds, {load.from_cache ? "pack_cache" : "model"});
+  log.Info(hadal::Describe(load));
   Say(*session, reserved, log);
   auto taps = std::make_unique<Taps>(CountExperts(session->spec(), metrics));
   session->runner->Observe(taps.get(), nullptr);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <iterator>
 
 #include "base/check.h"
@@ -31,6 +32,20 @@ void ShowLoading(ProgressLine& progress, uint64_t done, uint64_t total) {
   if (InterruptScope::interrupted()) Fail(ErrorKind::kCancelled, "stopped while loading");
   progress.Show(fmt::format("loading {:3.0f} % of {:.1f} GiB", 100 * Part(done, total),
                             static_cast<double>(total) / (1 << 30)));
+}
+
+PackCacheOptions PackCacheOf(const OptionValues& options,
+                             std::function<void(const std::string&)> warn) {
+  PackCacheOptions cache;
+  if (!options.Flag("no-pack-cache")) cache.folder = PackCacheFolder();
+  cache.max_bytes = static_cast<uint64_t>(options.Integer("pack-cache-size"));
+  cache.warn = std::move(warn);
+  if (!cache.warn) {
+    cache.warn = [](const std::string& text) {
+      fmt::print(stderr, "hadal: {}\n", Printable(text));
+    };
+  }
+  return cache;
 }
 
 }  // namespace
@@ -73,6 +88,15 @@ std::unique_ptr<Backend> MakeBackend(const OptionValues& options) {
   return MakeCpuBackend(placement);
 }
 
+std::filesystem::path PackCacheFolder() {
+  // The specification has relative paths ignored.
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && cache[0] == '/') return std::filesystem::path(cache) / "hadal/packed";
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || home[0] != '/') return {};
+  return std::filesystem::path(home) / ".cache/hadal/packed";
+}
+
 std::unique_ptr<Session> OpenSession(Checkpoint checkpoint, const OptionValues& options,
                                      SessionNeeds needs) {
   const InterruptScope interrupt;
@@ -87,7 +111,10 @@ std::unique_ptr<Session> OpenSession(Checkpoint checkpoint, const OptionValues& 
     ShowLoading(progress, done, total);
     if (needs.progress) needs.progress(Part(done, total));
   };
-  Model model = Model::Load(checkpoint, *backend, {memory.choice.weights, show});
+  Model model = Model::Load(checkpoint, *backend,
+                            {.policy = memory.choice.weights,
+                             .progress = show,
+                             .cache = PackCacheOf(options, std::move(needs.warn))});
   // Asked after the last report of progress.
   if (InterruptScope::interrupted()) Fail(ErrorKind::kCancelled, "stopped while loading");
   malloc_trim(0);  // what loading used for a while

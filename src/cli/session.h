@@ -2,6 +2,7 @@
 #pragma once
 
 #include <csignal>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -26,6 +27,8 @@ struct SessionNeeds {
   std::unique_ptr<SwapSpace> swap;
   // Called with the part that is loaded, from 0 to 1; what it throws ends loading.
   std::function<void(double)> progress;
+  // What is odd, but ends nothing; null: to stderr.
+  std::function<void(const std::string&)> warn;
 };
 
 // Members die in reverse order: the engine's thread first, the checkpoint last.
@@ -53,6 +56,9 @@ Placement PlacementOf(const OptionValues& options, const Topology& topology);
 
 // --backend with --threads and --pin.
 std::unique_ptr<Backend> MakeBackend(const OptionValues& options);
+
+// Where packed weights are kept, after XDG_CACHE_HOME and HOME; empty without either.
+std::filesystem::path PackCacheFolder();
 
 // Plans and loads. Shows a progress line on stderr when loading takes more than three seconds.
 // Throws Error; kCancelled on Ctrl-C.

@@ -10,6 +10,7 @@ using enum OptionType;
 constexpr std::string_view kRunning = "generate chat";
 constexpr std::string_view kModels = "generate chat logits eval bench serve plan";
 constexpr std::string_view kPlaced = "generate chat logits eval bench serve plan inspect";
+constexpr std::string_view kLoading = "generate chat logits eval bench serve";
 constexpr std::string_view kServing = "serve plan";
 
 constexpr OptionSpec kTable[] = {
@@ -76,6 +77,12 @@ constexpr OptionSpec kTable[] = {
      "most prompt tokens in one step", 1, 65536},
     {"--backend", kText, "cpu", kModels, "Engine",
      "cpu, or ref: the slow definition of every operation", -1, 1, "cpu|ref"},
+    {"--pack-cache-size", kInteger, "20g", kLoading, "Engine",
+     "bytes of disk for packed weights, which make the next start quicker; the least recently used "
+     "go first",
+     0, int64_t{1} << 50},
+    {"--no-pack-cache", kFlag, "", kLoading, "Engine",
+     "neither read nor keep packed weights (~/.cache/hadal/packed)"},
 
     {"--ids", kText, "", "logits", "Input", "token ids, separated by spaces or commas"},
     {"--out", kText, "", "logits", "Output",

@@ -1,9 +1,12 @@
 #include "formats/checkpoint.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "formats/gguf.h"
 #include "formats/hf_folder.h"
 #include "formats/open_model.h"
@@ -71,6 +74,33 @@ PathKind Classify(std::filesystem::path& path) {
        "{}: not a model: the file does not begin with \"GGUF\", and it is not a folder with "
        "config.json and model.safetensors",
        path.string());
+}
+
+uint64_t HashText(const std::string& text, uint64_t seed) {
+  return Hash64(std::as_bytes(std::span(text)), seed);
+}
+
+// "file 0 at 4096, 512 bytes", or what says that the part is not there.
+std::string Place(std::span<const std::byte> part, const std::vector<MappedFile>& files) {
+  for (size_t i = 0; i < files.size() && !part.empty(); ++i) {
+    const std::byte* begin = files[i].bytes().data();
+    if (part.data() < begin || part.data() >= begin + files[i].bytes().size()) continue;
+    return fmt::format(" {}:{}+{}", i, part.data() - begin, part.size());
+  }
+  return " -";
+}
+
+// All that decides what a tensor's bytes mean.
+std::string DirectoryLine(const Checkpoint::Entry& entry, const std::vector<MappedFile>& files) {
+  const TensorView& view = entry.view;
+  std::string line =
+      fmt::format("{} {} {} {} {} {}", entry.name, Name(view.dtype), fmt::join(view.shape, "x"),
+                  view.scale_block, view.group_size, view.zeros_minus_one);
+  for (const auto part :
+       {view.data, view.scales, view.zeros, view.group_scales, view.group_index}) {
+    line += Place(part, files);
+  }
+  return line;
 }
 
 }  // namespace
@@ -142,6 +172,26 @@ uint64_t Checkpoint::file_bytes() const {
 }
 const std::vector<std::filesystem::path>& Checkpoint::files() const {
   return impl_->paths;
+}
+
+std::string Checkpoint::Identity() const {
+  std::string text;
+  for (const MappedFile& file : impl_->files) {
+    const FileIdentity& id = file.identity();
+    std::error_code ignored;
+    text += fmt::format("file {}: {} bytes, device {}, inode {}, modified {}, changed {}\n",
+                        std::filesystem::weakly_canonical(file.path(), ignored).string(), id.size,
+                        id.device, id.inode, id.modified, id.changed);
+  }
+  uint64_t hash = 0;
+  for (const Entry& entry : impl_->tensors)
+    hash = HashText(DirectoryLine(entry, impl_->files), hash);
+  return text + fmt::format("{} tensors: {:016x}\n", impl_->tensors.size(), hash);
+}
+
+bool Checkpoint::Unchanged() const {
+  return std::all_of(impl_->files.begin(), impl_->files.end(),
+                     [](const MappedFile& file) { return file.Unchanged(); });
 }
 
 const TensorView* Checkpoint::find(std::string_view name) const {

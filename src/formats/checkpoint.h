@@ -74,6 +74,12 @@ class Checkpoint {
   const std::string& missing() const;
   const std::vector<std::filesystem::path>& files() const;
 
+  // Says in text which files, in which state, hold which tensors where: what is derived from the
+  // tensors alone stays valid as long as this is the same.
+  std::string Identity() const;
+  // The files are still those that were opened, and nobody has written to them since.
+  bool Unchanged() const;
+
  private:
   struct Impl;
   explicit Checkpoint(std::unique_ptr<Impl> impl);

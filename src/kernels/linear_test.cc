@@ -64,7 +64,8 @@ std::string Describe(const PanelFormat& f) {
 
 // A panel matrix whose every byte of weights is random and whose scales are small and finite.
 PanelMatrix RandomMatrix(uint64_t rows, uint64_t cols, const PanelFormat& format, uint32_t seed) {
-  PanelMatrix matrix(rows, cols, format);
+  PanelArena arena;
+  PanelMatrix matrix(rows, cols, format, arena);
   const ChunkLayout& chunk = matrix.chunk();
   std::mt19937 random(seed);
   std::normal_distribution<float> normal(0.0f, 0.05f);
@@ -261,7 +262,8 @@ TEST_P(Linear, ExtremeIntegersAreExact) {
   const LinearKernels& kernels = GetKernels(GetParam()).linear;
   for (const float sign : {1.0f, -1.0f}) {
     PanelFormat format{PanelKind::kP8, ScaleKind::kF16, 32, false, 128};
-    PanelMatrix w(16, 64, format);
+    PanelArena arena;
+    PanelMatrix w(16, 64, format, arena);
     std::byte* chunk = w.mutable_panel(0);
     for (uint32_t i = 0; i < w.chunk().bytes; ++i) chunk[i] = std::byte{255};
     for (int i = 0; i < 32; ++i) reinterpret_cast<uint16_t*>(chunk)[i] = 0x3C00;  // 1.0

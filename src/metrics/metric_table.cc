@@ -121,6 +121,10 @@ constexpr MetricSpec kGauges[] = {
      {{kCategory}}},
     {"hadal_process_resident_bytes", "bytes", "Resident set of the process."},
     {"hadal_process_start_time_seconds", "seconds", "When the process started, Unix time."},
+    {"hadal_load_seconds",
+     "seconds",
+     "Time that loading the weights took, by where they came from.",
+     {{{"from", "model pack_cache"}}}},
     {"hadal_http_connections_open", "1", "Open connections."},
     {"hadal_http_requests_in_flight", "1", "HTTP requests being answered."},
 };

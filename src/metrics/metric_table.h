@@ -58,6 +58,7 @@ enum class Gauge : uint8_t {
   kUsedBytes,
   kResidentBytes,
   kStartTime,
+  kLoadSeconds,
   kHttpConnectionsOpen,
   kHttpRequestsInFlight,
 };

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -34,11 +36,15 @@ void RefuseNonFinite(const TensorView& view) {
 
 class Loader {
  public:
-  Loader(const Checkpoint& checkpoint, Backend& backend, const LoadOptions& options)
+  // `kept`: where the packed weights are read from; `writer`: where they go. Both may be null.
+  Loader(const Checkpoint& checkpoint, Backend& backend, const LoadOptions& options,
+         const BlobReader* kept, PackWriter* writer)
       : checkpoint_(checkpoint),
         spec_(checkpoint.spec()),
         backend_(backend),
         options_(options),
+        kept_(kept),
+        writer_(writer),
         total_(PlanWeightBytes(checkpoint, backend, options.policy)) {}
 
   LoadedWeights Load() {
@@ -65,9 +71,27 @@ class Loader {
 
  private:
   std::unique_ptr<Weight> Upload(const TensorView& view, WeightPolicy policy) {
-    std::unique_ptr<Weight> weight = backend_.Upload(view, policy);
+    std::unique_ptr<Weight> weight = kept_ == nullptr
+                                         ? backend_.Upload(view, policy)
+                                         : backend_.Restore(view, policy, *kept_, next_kept_);
+    if (kept_ != nullptr) next_kept_ += weight->packed().size();
+    if (writer_ != nullptr) writer_->Append(*weight);
     done_ += weight->bytes();
     return weight;
+  }
+
+  // A matrix that `derive` makes of the file's tensor.
+  template <typename Derive>
+  std::unique_ptr<Weight> UploadDerived(const TensorView& shape, Derive&& derive) {
+    const WeightPolicy policy = MlaProjectionPolicy(options_.policy);
+    if (kept_ != nullptr) return Upload(shape, policy);
+    const OwnedTensor derived = derive();
+    return Upload(derived.view, policy);
+  }
+
+  // Kept weights were checked before they were kept.
+  void Check(const TensorView& view) const {
+    if (kept_ == nullptr) RefuseNonFinite(view);
   }
 
   void Finish(const TensorView& view) {
@@ -78,7 +102,7 @@ class Loader {
 
   std::unique_ptr<Weight> Take(const std::string& name) {
     const TensorView& view = checkpoint_.tensor(name);
-    RefuseNonFinite(view);
+    Check(view);
     std::unique_ptr<Weight> weight = Upload(view, PolicyOf(name, options_.policy));
     Finish(view);
     return weight;
@@ -137,24 +161,24 @@ class Loader {
     }
     mla.kv_a = Linear(prefix + "kv_a");
     mla.kv_a_norm = Take(prefix + "kv_a_norm");
-    const WeightPolicy policy = MlaProjectionPolicy(options_.policy);
+    const AttentionSpec& attention = spec_.attention;
     if (const TensorView* kv_b = checkpoint_.find(prefix + "kv_b"); kv_b != nullptr) {
-      RefuseNonFinite(*kv_b);
-      mla.k_up = Upload(KUpFromKvB(spec_.attention, *kv_b).view, policy);
-      mla.v_up = Upload(VUpFromKvB(spec_.attention, *kv_b).view, policy);
+      Check(*kv_b);
+      mla.k_up = UploadDerived(KUpShape(attention), [&] { return KUpFromKvB(attention, *kv_b); });
+      mla.v_up = UploadDerived(VUpShape(attention), [&] { return VUpFromKvB(attention, *kv_b); });
       Finish(*kv_b);
     } else {
-      mla.k_up = TakeProjection(prefix + "k_b", policy);
-      mla.v_up = TakeProjection(prefix + "v_b", policy);
+      mla.k_up = TakeProjection(prefix + "k_b", KUpShape(attention));
+      mla.v_up = TakeProjection(prefix + "v_b", VUpShape(attention));
     }
     mla.o = Linear(prefix + "o");
     return mla;
   }
 
-  std::unique_ptr<Weight> TakeProjection(const std::string& name, WeightPolicy policy) {
+  std::unique_ptr<Weight> TakeProjection(const std::string& name, const TensorView& shape) {
     const TensorView& view = checkpoint_.tensor(name);
-    RefuseNonFinite(view);
-    std::unique_ptr<Weight> weight = Upload(DequantizedCopy(view).view, policy);
+    Check(view);
+    std::unique_ptr<Weight> weight = UploadDerived(shape, [&] { return DequantizedCopy(view); });
     Finish(view);
     return weight;
   }
@@ -187,17 +211,59 @@ class Loader {
   const ModelSpec& spec_;
   Backend& backend_;
   const LoadOptions& options_;
+  const BlobReader* kept_;
+  PackWriter* writer_;
   const uint64_t total_;
+  size_t next_kept_ = 0;
   uint64_t done_ = 0;
   uint64_t expert_bytes_ = 0;
   size_t taken_ = 0;
 };
 
+// None when nothing is kept, or what is kept is damaged.
+std::optional<LoadedWeights> LoadKept(const PackCache& cache, const Checkpoint& checkpoint,
+                                      Backend& backend, const LoadOptions& options) {
+  const std::unique_ptr<BlobReader> kept = cache.Open();
+  if (kept == nullptr) return std::nullopt;
+  try {
+    LoadedWeights loaded = Loader(checkpoint, backend, options, kept.get(), nullptr).Load();
+    cache.Touch();
+    loaded.outcome.from_cache = true;
+    loaded.outcome.file = cache.path();
+    return loaded;
+  } catch (const Error& error) {
+    // The checkpoint itself has loaded before: only what was kept of it can be bad.
+    if (error.kind() != ErrorKind::kBadFile && error.kind() != ErrorKind::kIo) throw;
+    cache.Discard(error.message());
+    return std::nullopt;
+  }
+}
+
+LoadedWeights LoadAndKeep(const PackCache& cache, const Checkpoint& checkpoint, Backend& backend,
+                          const LoadOptions& options) {
+  std::string why;
+  const uint64_t bytes = PlanWeightBytes(checkpoint, backend, options.policy);
+  const std::unique_ptr<PackWriter> writer = cache.Create(bytes, why);
+  LoadedWeights loaded = Loader(checkpoint, backend, options, nullptr, writer.get()).Load();
+  if (writer != nullptr) {
+    why = checkpoint.Unchanged() ? writer->Keep(cache.key()) : "the files changed meanwhile";
+    if (why.empty()) loaded.outcome.file = cache.path();
+  }
+  loaded.outcome.why_not_kept = why;
+  return loaded;
+}
+
 }  // namespace
 
 LoadedWeights LoadWeights(const Checkpoint& checkpoint, Backend& backend,
                           const LoadOptions& options) {
-  return Loader(checkpoint, backend, options).Load();
+  const auto start = std::chrono::steady_clock::now();
+  const PackCache cache(options.cache, checkpoint, backend, options.policy);
+  std::optional<LoadedWeights> loaded = LoadKept(cache, checkpoint, backend, options);
+  if (!loaded) loaded = LoadAndKeep(cache, checkpoint, backend, options);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  loaded->outcome.seconds = taken.count();
+  return std::move(*loaded);
 }
 
 uint64_t PlanWeightBytes(const Checkpoint& checkpoint, const Backend& backend,

@@ -1,5 +1,7 @@
 #include "model/model.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/check.h"
@@ -87,6 +89,19 @@ Backend& Model::backend() {
 
 ModelBytes Model::bytes() const {
   return {impl_->loaded.bytes, impl_->buffer.size(), impl_->loaded.step_bytes};
+}
+
+const LoadOutcome& Model::load_outcome() const {
+  return impl_->loaded.outcome;
+}
+
+std::string Describe(const LoadOutcome& outcome) {
+  const std::string file = outcome.file.string();
+  if (outcome.from_cache)
+    return fmt::format("weights read from {} in {:.2f} s", file, outcome.seconds);
+  std::string text = fmt::format("weights packed in {:.2f} s", outcome.seconds);
+  if (!file.empty()) return text + ", kept in " + file;
+  return outcome.why_not_kept.empty() ? text : text + ", not kept: " + outcome.why_not_kept;
 }
 
 KvCache AllocateKvCache(Backend& backend, const KvLayout& layout, std::span<const uint32_t> pages) {

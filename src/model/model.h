@@ -5,10 +5,12 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "backend/backend.h"
 #include "formats/checkpoint.h"
+#include "model/pack_cache.h"
 #include "spec/rope_table.h"
 
 namespace hadal {
@@ -28,8 +30,22 @@ struct Taps {
 struct LoadOptions {
   WeightPolicy policy = WeightPolicy::kAsStored;
   // Called after each tensor with bytes done and in all (packed); may throw Error(kCancelled).
+  // Begins anew when kept weights turn out to be damaged.
   std::function<void(uint64_t done, uint64_t total)> progress;
+  // Where packed weights are kept for the next start.
+  PackCacheOptions cache;
 };
+
+// How the weights came to be.
+struct LoadOutcome {
+  double seconds = 0;
+  bool from_cache = false;     // read from `file`, else packed
+  std::filesystem::path file;  // where they are kept; empty: nowhere
+  std::string why_not_kept;    // empty where nothing was to be kept
+};
+
+// "weights packed in 1.2 s, kept in /home/a/.cache/hadal/packed/model-0123456789abcdef.packed"
+std::string Describe(const LoadOutcome& outcome);
 
 // Exactly the bytes of packed weights that Load would allocate, without reading any weight.
 uint64_t PlanWeightBytes(const Checkpoint& checkpoint, const Backend& backend, WeightPolicy policy);
@@ -44,7 +60,8 @@ struct ModelBytes {
 // Used by one thread at a time. The backend must outlive it.
 class Model {
  public:
-  // Uploads every tensor, releasing the file's pages behind it. Throws Error.
+  // Uploads every tensor, releasing the file's pages behind it, or reads what an earlier load made
+  // of them, which gives the same bytes. Throws Error.
   static Model Load(const Checkpoint& checkpoint, Backend& backend, const LoadOptions& options);
   ~Model();
   Model(Model&&) noexcept;
@@ -65,6 +82,7 @@ class Model {
   const RopeTable& rope() const;
   Backend& backend();
   ModelBytes bytes() const;
+  const LoadOutcome& load_outcome() const;
 
  private:
   struct Impl;

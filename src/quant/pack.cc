@@ -228,7 +228,8 @@ void PackPanels(const TensorView& view, PanelMatrix& out, uint64_t first_panel, 
 
 PanelMatrix Pack(const TensorView& view, WeightPolicy policy) {
   CheckTensorParts(view);
-  PanelMatrix matrix(view.rows(), view.cols(), ChooseFormat(view, policy));
+  PanelArena arena;
+  PanelMatrix matrix(view.rows(), view.cols(), ChooseFormat(view, policy), arena);
   PackPanels(view, matrix, 0, matrix.panels());
   return matrix;
 }

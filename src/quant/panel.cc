@@ -1,10 +1,7 @@
 #include "quant/panel.h"
 
-#include <sys/mman.h>
-
-#include <cstdlib>
-#include <cstring>
 #include <limits>
+#include <string>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -13,7 +10,6 @@
 namespace hadal {
 namespace {
 
-constexpr uint64_t kHugePage = uint64_t{2} << 20;
 constexpr PanelFormat kQ8Format = {
     .kind = PanelKind::kP8, .scales = ScaleKind::kF16, .group = 32, .zero_point = 128};
 constexpr PanelFormat kQ4Format = {
@@ -97,24 +93,6 @@ PanelFormat AsStored(const TensorView& view) {
           .zero_point = type->zero_point};
 }
 
-// `bytes` of zeroed memory on a huge-page boundary, or null. The slack of the mapping is returned.
-std::byte* MapHuge(uint64_t bytes) {
-  void* mapped = ::mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  auto* start = static_cast<std::byte*>(mapped);
-  const auto address = reinterpret_cast<uintptr_t>(start);
-  const uint64_t head = AlignUp(address, kHugePage) - address;
-  const uint64_t used = AlignUp(bytes, 4096);
-  if (head != 0) ::munmap(start, head);
-  if (head + used < bytes + kHugePage) {
-    ::munmap(start + head + used, bytes + kHugePage - head - used);
-  }
-  // Advice only: without huge pages everything still works.
-  static_cast<void>(::madvise(start + head, used, MADV_HUGEPAGE));
-  return start + head;
-}
-
 }  // namespace
 
 PanelFormat ChooseFormat(const TensorView& view, WeightPolicy policy) {
@@ -148,29 +126,15 @@ uint64_t PanelBytes(uint64_t rows, uint64_t cols, const PanelFormat& format) {
   return bytes + (format.permuted ? AlignUp(cols * 4, kPanelAlignment) : 0);
 }
 
-PanelMatrix::PanelMatrix(uint64_t rows, uint64_t cols, const PanelFormat& format)
+PanelMatrix::PanelMatrix(uint64_t rows, uint64_t cols, const PanelFormat& format, PanelArena& arena)
     : rows_(rows), cols_(cols), format_(format), chunk_(LayoutOf(format)) {
-  const uint64_t bytes = PanelBytes(rows, cols, format);
+  bytes_ = PanelBytes(rows, cols, format);
   panels_ = CeilDiv(rows, kPanelRows);
   chunks_ = CeilDiv(cols, chunk_.cols);
   panel_bytes_ = BytesPerPanel(cols, format);
-  if (bytes == 0) return;
-  const bool mapped = bytes >= kHugePage;
-  auto* data =
-      mapped ? MapHuge(bytes) : static_cast<std::byte*>(std::aligned_alloc(kPanelAlignment, bytes));
-  if (data == nullptr) {
-    Fail(ErrorKind::kResource, "no memory for {} bytes of weights ({} x {})", bytes, rows, cols);
-  }
-  if (!mapped) std::memset(data, 0, bytes);
-  data_ = std::unique_ptr<std::byte, internal::FreePanels>(data, {bytes, mapped});
-}
-
-void internal::FreePanels::operator()(std::byte* data) const {
-  if (mapped) {
-    ::munmap(data, AlignUp(bytes, 4096));
-  } else {
-    std::free(data);  // NOLINT: the pair of aligned_alloc
-  }
+  if (bytes_ == 0) return;
+  WithContext(std::to_string(rows) + " x " + std::to_string(cols),
+              [&] { data_ = arena.Take(bytes_); });
 }
 
 const float* PanelMatrix::BlockScales(uint64_t p) const {

@@ -67,6 +67,7 @@
 #include <span>
 
 #include "quant/blocks.h"
+#include "quant/panel_arena.h"
 #include "quant/weight_policy.h"
 #include "tensor/tensor_view.h"
 
@@ -75,6 +76,10 @@ namespace hadal {
 inline constexpr uint32_t kPanelRows = 16;
 inline constexpr uint32_t kPanelAlignment = 64;
 inline constexpr uint32_t kUnitCols = 32;  // columns of an integer unit
+
+// Packed weights outlive the program in files. To be raised with every change of the bytes that a
+// tensor is packed into: of the layouts above, of ChooseFormat, of how weights are quantized anew.
+inline constexpr uint32_t kPackingVersion = 1;
 
 enum class PanelKind : uint8_t { kF32, kF16, kBF16, kP8, kP4 };
 
@@ -147,22 +152,15 @@ PanelFormat ChooseFormat(const TensorView& view, WeightPolicy policy);
 // Throws Error(kUnsupported) when they do not fit 63 bits.
 uint64_t PanelBytes(uint64_t rows, uint64_t cols, const PanelFormat& format);
 
-namespace internal {
-struct FreePanels {
-  uint64_t bytes = 0;
-  bool mapped = false;
-  void operator()(std::byte* data) const;
-};
-}  // namespace internal
-
-// Move-only owner of packed weights: one region of PanelBytes(), zeroed, 64-byte aligned; large
-// ones are mapped and advised to use huge pages. Thread-safe to read, and to write to different
-// panels.
+// Move-only owner of packed weights: one region of PanelBytes(), zeroed, 64-byte aligned.
+// Thread-safe to read, and to write to different panels.
 class PanelMatrix {
  public:
   PanelMatrix() = default;
   // Throws Error(kResource) when memory is short.
-  PanelMatrix(uint64_t rows, uint64_t cols, const PanelFormat& format);
+  PanelMatrix(uint64_t rows, uint64_t cols, const PanelFormat& format, PanelArena& arena);
+  PanelMatrix(PanelMatrix&&) noexcept = default;
+  PanelMatrix& operator=(PanelMatrix&&) noexcept = default;
 
   uint64_t rows() const { return rows_; }
   uint64_t cols() const { return cols_; }
@@ -172,8 +170,13 @@ class PanelMatrix {
   uint64_t chunks() const { return chunks_; }  // per panel
   uint64_t padded_cols() const { return chunks_ * chunk_.cols; }
   uint64_t panel_bytes() const { return panel_bytes_; }
-  uint64_t bytes() const { return data_.get_deleter().bytes; }
+  uint64_t bytes() const { return bytes_; }
   bool empty() const { return data_ == nullptr; }
+
+  // All of it: panels and column permutation. The same bytes in a matrix of the same shape and
+  // format are the same matrix.
+  std::span<const std::byte> contents() const { return {data_.get(), bytes()}; }
+  std::span<std::byte> mutable_contents() { return {data_.get(), bytes()}; }
 
   const std::byte* panel(uint64_t p) const { return data_.get() + p * panel_bytes_; }
   std::byte* mutable_panel(uint64_t p) { return data_.get() + p * panel_bytes_; }
@@ -194,7 +197,8 @@ class PanelMatrix {
   uint64_t panels_ = 0;
   uint64_t chunks_ = 0;
   uint64_t panel_bytes_ = 0;
-  std::unique_ptr<std::byte, internal::FreePanels> data_;
+  uint64_t bytes_ = 0;
+  std::shared_ptr<std::byte> data_;  // a part of an arena's mapping, which it keeps
 };
 
 // Packs panels [first_panel, first_panel + n_panels) of the view into the same panels of `out`,

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "quant/quantize.h"
 #include "quant/testing.h"
 #include "tensor/half.h"
@@ -244,7 +245,8 @@ TEST(Panel, PartsInAnyOrderEqualTheWhole) {
   const std::vector<std::byte> data = QuantizedRandom(DType::kQ4_K, 70, 512, 6);
   const TensorView view = MakeView(DType::kQ4_K, 70, 512, data);
   const PanelMatrix whole = Pack(view);
-  PanelMatrix parts(70, 512, whole.format());
+  PanelArena arena;
+  PanelMatrix parts(70, 512, whole.format(), arena);
   PackPanels(view, parts, 3, 2);
   PackPanels(view, parts, 0, 1);
   PackPanels(view, parts, 1, 2);
@@ -255,7 +257,8 @@ TEST(Panel, ExpertsStack) {
   const uint64_t experts = 3;
   const std::vector<std::byte> data = QuantizedRandom(DType::kQ4_1, experts * 24, 64, 8);
   const TensorView all = MakeView(DType::kQ4_1, experts * 24, 64, data);
-  PanelMatrix stacked(experts * 32, 64, ChooseFormat(all, WeightPolicy::kAsStored));
+  PanelArena arena;
+  PanelMatrix stacked(experts * 32, 64, ChooseFormat(all, WeightPolicy::kAsStored), arena);
   for (uint64_t e = 0; e < experts; ++e) {
     PackPanels(RowRange(all, e * 24, 24), stacked, 0, 2, e * 2);
   }
@@ -269,17 +272,31 @@ TEST(Panel, ExpertsStack) {
   }
 }
 
-TEST(Panel, MemoryIsAlignedAndZeroed) {
-  for (const uint64_t rows : {16u, 1600u}) {  // allocated, mapped
-    PanelMatrix matrix(rows, 1000, {.kind = PanelKind::kF32});
-    EXPECT_EQ(matrix.bytes(), rows * 1000 * 4);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(matrix.panel(0)) % kPanelAlignment, 0u);
-    const auto* end = matrix.panel(0) + matrix.bytes();
-    EXPECT_TRUE(std::all_of(matrix.panel(0), end, [](std::byte b) { return b == std::byte{0}; }));
-    PanelMatrix moved = std::move(matrix);
-    EXPECT_EQ(moved.rows(), rows);
+TEST(Panel, MemoryIsAlignedZeroedAndApart) {
+  std::vector<PanelMatrix> matrices;
+  {
+    PanelArena arena;
+    // Alone, in a shared mapping, at the end of one, beyond the size of one.
+    for (const uint64_t rows : {16u, 160u, 800u, 800u, 800u, 160u, 80000u, 160u}) {
+      PanelMatrix matrix(rows, 1000, {.kind = PanelKind::kF32}, arena);
+      EXPECT_EQ(matrix.bytes(), rows * 1000 * 4);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(matrix.panel(0)) % kPanelAlignment, 0u);
+      const auto* end = matrix.panel(0) + matrix.bytes();
+      EXPECT_TRUE(std::all_of(matrix.panel(0), end, [](std::byte b) { return b == std::byte{0}; }));
+      const auto filled = static_cast<int>(matrices.size() + 1);
+      std::memset(matrix.mutable_panel(0), filled, matrix.bytes());
+      matrices.push_back(std::move(matrix));
+    }
+    EXPECT_TRUE(PanelMatrix(0, 8, {}, arena).empty());
   }
-  EXPECT_TRUE(PanelMatrix(0, 8, {}).empty());
+  matrices.erase(matrices.begin() + 2);  // a mapping stays while a matrix lies in it
+  for (size_t i = 0; i < matrices.size(); ++i) {
+    const auto filled = static_cast<std::byte>(i + (i < 2 ? 1 : 2));
+    const auto contents = matrices[i].contents();
+    EXPECT_TRUE(std::all_of(contents.begin(), contents.end(), [filled](std::byte b) {
+      return b == filled;
+    })) << i;
+  }
 }
 
 TEST(PanelBytes, RefusesShapesThatOverflow) {
@@ -288,6 +305,25 @@ TEST(PanelBytes, RefusesShapesThatOverflow) {
   EXPECT_THROW(PanelBytes(1, huge, {}), Error);
   EXPECT_THROW(PanelBytes(uint64_t{1} << 40, uint64_t{1} << 40, {}), Error);
   EXPECT_EQ(PanelBytes(17, 5, {}), 2u * 5 * 64);
+}
+
+// Packed weights are kept in files from one start to the next.
+TEST(Panel, PackedBytesChangeOnlyWithTheirVersion) {
+  uint64_t hash = 0;
+  for (const Case& golden : GoldenCases()) {
+    if (golden.kind != "dequantize" || golden.view.scale_block % kPanelRows != 0) continue;
+    for (const WeightPolicy policy : {WeightPolicy::kAsStored, WeightPolicy::kF32,
+                                      WeightPolicy::kBf16, WeightPolicy::kQ8, WeightPolicy::kQ4}) {
+      try {
+        hash = Hash64(Pack(golden.view, policy).contents(), hash);
+      } catch (const Error&) {
+        hash = Hash64({}, hash);  // values that cannot be quantized anew
+      }
+    }
+  }
+  // Where the hash differs, raise kPackingVersion and write both down here.
+  EXPECT_EQ(kPackingVersion, 1u);
+  EXPECT_EQ(hash, 14601856876780380649u);
 }
 
 }  // namespace

@@ -641,4 +641,6 @@ class SmolLM2(CommandTest):
 
 if __name__ == "__main__":
     HADAL = str(pathlib.Path(sys.argv.pop(1)).resolve())
-    unittest.main(verbosity=2)
+    with tempfile.TemporaryDirectory() as packed_weights:
+        os.environ["XDG_CACHE_HOME"] = packed_weights
+        unittest.main(verbosity=2)

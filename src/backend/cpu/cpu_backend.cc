@@ -26,6 +26,7 @@ CpuBackend::CpuBackend(const Placement& placement, IsaLevel level)
     : kernels_(GetKernels(level)),
       pool_(placement.threads, placement.pins),
       nodes_(placement.nodes),
+      arena_(&nodes_),
       linear_(&pool_, &kernels_),
       attention_(&pool_, &kernels_.attention),
       router_(&pool_) {}
@@ -62,7 +63,17 @@ void CpuBackend::Free(void* data, uint64_t size) noexcept {
 }
 
 std::unique_ptr<Weight> CpuBackend::Upload(const TensorView& view, WeightPolicy policy) {
-  return PackWeight(pool_, view, policy, nodes_);
+  return PackWeight(pool_, arena_, view, policy);
+}
+
+// No ISA level in it: packing is the same code for all of them, and every level reads every panel.
+std::string CpuBackend::PackedForm() const {
+  return fmt::format("cpu panels {}", kPackingVersion);
+}
+
+std::unique_ptr<Weight> CpuBackend::Restore(const TensorView& view, WeightPolicy policy,
+                                            const BlobReader& blobs, size_t first) {
+  return RestoreWeight(pool_, arena_, view, policy, blobs, first);
 }
 
 uint64_t CpuBackend::WeightBytes(const TensorView& view, WeightPolicy policy) const {

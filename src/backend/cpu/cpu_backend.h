@@ -26,6 +26,9 @@ class CpuBackend final : public Backend {
   Buffer Allocate(uint64_t bytes) override;
   void Free(void* data, uint64_t size) noexcept override;
   std::unique_ptr<Weight> Upload(const TensorView& view, WeightPolicy policy) override;
+  std::string PackedForm() const override;
+  std::unique_ptr<Weight> Restore(const TensorView& view, WeightPolicy policy,
+                                  const BlobReader& blobs, size_t first) override;
   uint64_t WeightBytes(const TensorView& view, WeightPolicy policy) const override;
   void CopyIn(std::span<const std::byte> host, Buffer& to, uint64_t offset) override;
   void CopyOut(const Buffer& from, uint64_t offset, std::span<std::byte> host) override;
@@ -60,6 +63,7 @@ class CpuBackend final : public Backend {
   const KernelTable& kernels_;
   ThreadPool pool_;
   const NodeInterleaver nodes_;  // large buffers and weights are spread over
+  PanelArena arena_;             // packed weights
   CpuLinear linear_;
   CpuAttention attention_;
   CpuRouter router_;

@@ -1,5 +1,6 @@
 #include "backend/cpu/cpu_weight.h"
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <utility>
@@ -12,8 +13,6 @@ namespace {
 
 // Panels one thread packs at a time.
 constexpr uint64_t kPackPanels = 8;
-// From here on PanelMatrix maps memory of its own, which nothing has touched yet.
-constexpr uint64_t kInterleaveFrom = 2 << 20;
 
 struct StackShape {
   uint64_t count = 1;
@@ -53,16 +52,10 @@ class FirstFailure {
   std::exception_ptr failure_;
 };
 
-// Before its first write; small matrices lie where they are touched.
-void SpreadMatrix(PanelMatrix& matrix, const NodeInterleaver& nodes) {
-  if (matrix.bytes() >= kInterleaveFrom) nodes.Spread(matrix.mutable_panel(0), matrix.bytes());
-}
-
-PanelMatrix PackMatrix(ThreadPool& pool, const TensorView& view, WeightPolicy policy,
-                       const NodeInterleaver& nodes) {
+PanelMatrix PackMatrix(ThreadPool& pool, PanelArena& arena, const TensorView& view,
+                       WeightPolicy policy) {
   CheckTensorParts(view);
-  PanelMatrix matrix(view.rows(), view.cols(), ChooseFormat(view, policy));
-  SpreadMatrix(matrix, nodes);
+  PanelMatrix matrix(view.rows(), view.cols(), ChooseFormat(view, policy), arena);
   const uint64_t n = (matrix.panels() + kPackPanels - 1) / kPackPanels;
   FirstFailure failure;
   pool.ParallelFor(static_cast<int64_t>(n), [&](int64_t i, int) {
@@ -73,6 +66,33 @@ PanelMatrix PackMatrix(ThreadPool& pool, const TensorView& view, WeightPolicy po
   });
   failure.Rethrow();
   return matrix;
+}
+
+// A chunk of a blob and where it goes.
+struct ChunkRead {
+  size_t blob;
+  uint64_t chunk;
+  std::span<std::byte> to;
+};
+
+void AddReads(const BlobReader& blobs, size_t blob, std::span<std::byte> to,
+              std::vector<ChunkRead>& reads) {
+  if (blobs.bytes(blob) != to.size()) {
+    Fail(ErrorKind::kBadFile, "{}: part {} has {} bytes, not {}", blobs.path().string(), blob + 1,
+         blobs.bytes(blob), to.size());
+  }
+  for (uint64_t at = 0; at < to.size(); at += kBlobChunk) {
+    reads.push_back({blob, at / kBlobChunk, to.subspan(at, std::min(kBlobChunk, to.size() - at))});
+  }
+}
+
+void ReadAll(ThreadPool& pool, const BlobReader& blobs, const std::vector<ChunkRead>& reads) {
+  FirstFailure failure;
+  pool.ParallelFor(static_cast<int64_t>(reads.size()), [&](int64_t i, int) {
+    const ChunkRead& read = reads[static_cast<size_t>(i)];
+    failure.Guard([&] { blobs.ReadChunk(read.blob, read.chunk, read.to); });
+  });
+  failure.Rethrow();
 }
 
 }  // namespace
@@ -97,6 +117,14 @@ uint64_t CpuWeight::bytes() const {
   return sum;
 }
 
+std::vector<std::span<const std::byte>> CpuWeight::packed() const {
+  if (is_vector()) return {std::as_bytes(std::span(vector_))};
+  std::vector<std::span<const std::byte>> parts;
+  parts.reserve(matrices_.size());
+  for (const PanelMatrix& matrix : matrices_) parts.push_back(matrix.contents());
+  return parts;
+}
+
 const float* CpuWeight::vector() const {
   HADAL_CHECK(is_vector());
   return vector_.data();
@@ -111,8 +139,8 @@ const CpuWeight& AsCpu(const Weight& weight) {
   return static_cast<const CpuWeight&>(weight);
 }
 
-std::unique_ptr<CpuWeight> PackWeight(ThreadPool& pool, const TensorView& view, WeightPolicy policy,
-                                      const NodeInterleaver& nodes) {
+std::unique_ptr<CpuWeight> PackWeight(ThreadPool& pool, PanelArena& arena, const TensorView& view,
+                                      WeightPolicy policy) {
   if (view.shape.size() == 1) {
     std::vector<float> values(view.cols());
     DequantizeRows(view, 0, 1, values);
@@ -123,8 +151,30 @@ std::unique_ptr<CpuWeight> PackWeight(ThreadPool& pool, const TensorView& view, 
   std::vector<PanelMatrix> matrices;
   matrices.reserve(stack.count);
   for (uint64_t i = 0; i < stack.count; ++i) {
-    matrices.push_back(PackMatrix(pool, MatrixOf(view, stack, i), policy, nodes));
+    matrices.push_back(PackMatrix(pool, arena, MatrixOf(view, stack, i), policy));
   }
+  return std::make_unique<CpuWeight>(std::move(matrices));
+}
+
+std::unique_ptr<CpuWeight> RestoreWeight(ThreadPool& pool, PanelArena& arena,
+                                         const TensorView& view, WeightPolicy policy,
+                                         const BlobReader& blobs, size_t first) {
+  std::vector<ChunkRead> reads;
+  if (view.shape.size() == 1) {
+    std::vector<float> values(view.cols());
+    AddReads(blobs, first, std::as_writable_bytes(std::span(values)), reads);
+    ReadAll(pool, blobs, reads);
+    return std::make_unique<CpuWeight>(std::move(values));
+  }
+  const StackShape stack = ShapeOf(view);
+  const PanelFormat format = ChooseFormat(view, policy);
+  std::vector<PanelMatrix> matrices;
+  matrices.reserve(stack.count);
+  for (uint64_t i = 0; i < stack.count; ++i) {
+    PanelMatrix& matrix = matrices.emplace_back(stack.rows, view.cols(), format, arena);
+    AddReads(blobs, first + i, matrix.mutable_contents(), reads);
+  }
+  ReadAll(pool, blobs, reads);
   return std::make_unique<CpuWeight>(std::move(matrices));
 }
 

@@ -20,6 +20,7 @@ class CpuWeight : public Weight {
   uint64_t rows() const override;
   uint64_t cols() const override;
   uint64_t bytes() const override;
+  std::vector<std::span<const std::byte>> packed() const override;
 
   bool is_vector() const { return matrices_.empty(); }
   // Requires a vector.
@@ -37,9 +38,13 @@ class CpuWeight : public Weight {
 const CpuWeight& AsCpu(const Weight& weight);
 
 // What Backend::Upload does: 1-D views become f32 vectors, 2-D views a matrix, 3-D views a stack.
-// Packs on all threads of the pool; large matrices are spread over the nodes.
-std::unique_ptr<CpuWeight> PackWeight(ThreadPool& pool, const TensorView& view, WeightPolicy policy,
-                                      const NodeInterleaver& nodes);
+// Packs on all threads of the pool, into memory of the arena.
+std::unique_ptr<CpuWeight> PackWeight(ThreadPool& pool, PanelArena& arena, const TensorView& view,
+                                      WeightPolicy policy);
+// What Backend::Restore does, reading on all threads of the pool.
+std::unique_ptr<CpuWeight> RestoreWeight(ThreadPool& pool, PanelArena& arena,
+                                         const TensorView& view, WeightPolicy policy,
+                                         const BlobReader& blobs, size_t first);
 // The bytes PackWeight would allocate.
 uint64_t PackedWeightBytes(const TensorView& view, WeightPolicy policy);
 
