@@ -184,8 +184,8 @@ TEST_F(PackCacheTest, WhatACrashLeftIsClearedAway) {
   const fs::path own = file.string() + ".tmp";
   const fs::path other = options_.cache.folder / "other-0123456789abcdef.packed.tmp";
   for (const fs::path& path : {own, other}) {
-    FileDescriptor(::open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-    fs::resize_file(path, 100000);
+    const FileDescriptor fd(::open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    ASSERT_EQ(::ftruncate(fd.get(), 100000), 0);
   }
   ExpectKept(Load().outcome);
   EXPECT_EQ(File(), file);
