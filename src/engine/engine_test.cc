@@ -43,7 +43,7 @@ class FakeExecutor : public StepExecutor {
       if (!run.samples) continue;
       std::vector<int32_t> text = sequence.request.prompt;
       text.insert(text.end(), sequence.generated.begin(), sequence.generated.end());
-      results[i].token = NextToken(text);
+      results[i].tokens = {NextToken(text)};
     }
     ++steps;
   }

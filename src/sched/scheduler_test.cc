@@ -37,7 +37,7 @@ struct Fixture {
     const StepPlan& plan = scheduler.Plan(now);
     std::vector<RunResult> results(plan.runs.size());
     for (size_t i = 0; i < results.size(); ++i) {
-      if (plan.runs[i].samples) results[i].token = token;
+      if (plan.runs[i].samples) results[i].tokens = {token};
       if (fail_id == plan.runs[i].sequence->request.id) {
         results[i].error = Error(ErrorKind::kNumeric, "NaN");
       }
@@ -116,7 +116,7 @@ TEST(Scheduler, DecodesComeFirstThenPromptsInOrder) {
   EXPECT_EQ(plan.runs[1].sequence->request.id, 2u);
   EXPECT_EQ(plan.runs[1].n_tokens, 7u);
   std::vector<RunResult> results(2);
-  results[0].token = 1;
+  results[0].tokens = {1};
   f.scheduler.Commit(results, f.now, f.events);
   const StepPlan& next = f.scheduler.Plan(f.now);
   ASSERT_EQ(next.runs.size(), 3u);
@@ -138,7 +138,7 @@ TEST(Scheduler, OverloadMakesChunksSmallerAndSaysSo) {
   f.scheduler.Add(Make(2, 30, 1), f.now);
   EXPECT_EQ(f.scheduler.Plan(f.now).n_tokens, 17u);
   std::vector<RunResult> results(2);
-  results[0].token = 1;
+  results[0].tokens = {1};
   f.scheduler.Commit(results, f.now, f.events);
   f.Step();
   ASSERT_NE(f.finished(2), nullptr);
@@ -256,7 +256,7 @@ TEST(Scheduler, AKnownBeginningIsNotComputedAgain) {
   EXPECT_EQ(plan.runs[0].n_tokens, 12u);
   EXPECT_EQ(f.kv.usage().used_pages, 4u);
   std::vector<RunResult> results(1);
-  results[0].token = 1;
+  results[0].tokens = {1};
   f.scheduler.Commit(results, f.now, f.events);
   f.Step();
   EXPECT_EQ(f.finished(2)->usage.cached_tokens, 48u);
@@ -356,7 +356,7 @@ TEST_P(SchedulerSoak, NoLeakNoStarvationNoOverrun) {
       expected.steps_waited = 0;
       tokens += run.n_tokens;
       last_admitted = std::max(last_admitted, run.sequence->request.id);
-      if (run.samples) results[i].token = random() % stop_after == 0 ? 99 : 1;
+      if (run.samples) results[i].tokens = {random() % stop_after == 0 ? 99 : 1};
       if (random() % 100 == 0) results[i].error = Error(ErrorKind::kNumeric, "NaN");
     }
     ASSERT_EQ(tokens, plan.n_tokens);

@@ -42,12 +42,21 @@ struct FakeStack {
     for (size_t i = 0; i < results.size(); ++i) {
       const PlannedRun& run = plan.runs[i];
       ids.push_back(run.sequence->request.id);
-      if (run.samples) results[i].token = answer ? answer(run) : 1;
+      if (run.samples) Answer(run, results[i]);
     }
     n_tokens = plan.n_tokens;
     now += std::chrono::milliseconds(100);
     if (!plan.empty()) scheduler.Commit(results, now, events);
     return ids;
+  }
+  // Row after row, as far as the draft comes true.
+  void Answer(const PlannedRun& run, RunResult& result) const {
+    for (uint32_t i = 0;; ++i) {
+      int32_t token = answer ? answer(run) : 1;
+      if (text) token = text(run.sequence->request.id, run.sequence->size() + i);
+      result.tokens.push_back(token);
+      if (i == run.draft.size() || token != run.draft[i]) return;
+    }
   }
   const FinishedEvent* Finished(uint64_t id) const {
     for (const SequenceEvent& event : events) {
@@ -74,6 +83,7 @@ struct FakeStack {
   std::vector<PageOp> ops;  // of the last step
   uint32_t n_tokens = 0;    // of the last step
   std::function<int32_t(const PlannedRun&)> answer;
+  std::function<int32_t(uint64_t id, uint32_t position)> text;  // goes before `answer`
 };
 
 }  // namespace hadal
