@@ -36,6 +36,9 @@ Request MixedRequest(const std::vector<int32_t>& text, uint32_t i) {
   request.sampling.repetition_penalty = 1.1f;
   request.sampling.seed = 100 + i;
   request.sampling.logprobs = 1;
+  if (i % 4 == 2) {  // few tokens to choose from, so that drafts come true
+    for (const int32_t token : {3, 5, 7}) request.sampling.logit_bias.emplace_back(token, 20.0f);
+  }
   request.prompt_logprobs = i % 8 == 3;
   request.cache_salt = i % 5 == 0 ? "other" : "";
   request.priority = static_cast<int32_t>(i % 3);

@@ -53,8 +53,8 @@ Told Listen(RequestHandle& handle) {
 
 constexpr uint32_t kKinds = 8;
 
-// Random models say little twice, unless greedy; the bias makes them choose among a few tokens, so
-// that guesses come true also where each is drawn.
+// Random models say little twice: the bias makes them choose among a few tokens, so that guesses
+// come true now and then.
 Request MakeOne(const std::vector<int32_t>& text, uint32_t kind, uint32_t i) {
   Request request;
   const auto begin = text.begin() + static_cast<std::ptrdiff_t>((7 * i) % 30);
@@ -67,6 +67,7 @@ Request MakeOne(const std::vector<int32_t>& text, uint32_t kind, uint32_t i) {
   };
   switch (kind) {
     case 0:
+      bias(20);
       request.sampling.temperature = 0;
       break;
     case 1:
@@ -90,6 +91,7 @@ Request MakeOne(const std::vector<int32_t>& text, uint32_t kind, uint32_t i) {
       request.sampling.min_tokens = 20;
       break;
     case 5:
+      bias(20);
       request.sampling.temperature = 0;
       request.sampling.logprobs = 1;
       request.prompt_logprobs = true;

@@ -20,35 +20,45 @@ class Text {
     return i < prompt_.size() ? prompt_[i] : generated_[i - prompt_.size()];
   }
 
-  // The last place in [first, end) that holds `token`; `end` when there is none.
-  size_t FindLast(int32_t token, size_t first, size_t end) const {
+  // The last place in [first, end) that holds `last`, with `before` before it; 0 when there is
+  // none.
+  size_t FindLast(int32_t before, int32_t last, size_t first, size_t end) const {
+    first = std::max<size_t>(first, 1);
     const size_t split = prompt_.size();
-    if (end > split) {
-      const size_t from = std::max(first, split);
-      const size_t found = FindLast(generated_, token, from - split, end - split) + split;
-      if (found != end) return found;
-      if (first >= split) return end;
-      const size_t in_prompt = FindLast(prompt_, token, first, split);
-      return in_prompt == split ? end : in_prompt;
+    if (end > split + 1) {
+      const size_t from = std::max(first, split + 1) - split;
+      const size_t found = FindLast(generated_, before, last, from, end - split);
+      if (found != 0) return found + split;
+      end = split + 1;
     }
-    return FindLast(prompt_, token, first, end);
+    if (end == split + 1) {
+      if (split < first) return 0;
+      if ((*this)[split] == last && (*this)[split - 1] == before) return split;
+      end = split;
+    }
+    return FindLast(prompt_, before, last, first, end);
   }
 
  private:
-  static size_t FindLast(std::span<const int32_t> tokens, int32_t token, size_t first, size_t end) {
-    constexpr size_t kStride = 32;
+  static size_t FindLast(std::span<const int32_t> tokens, int32_t before, int32_t last,
+                         size_t first, size_t end) {
+    constexpr size_t kStride = 64;
+    const auto is_here = [&](size_t i) {
+      return static_cast<int32_t>(tokens[i] == last) &
+             static_cast<int32_t>(tokens[i - 1] == before);
+    };
     size_t i = end;
     // Without a way out in the middle, so that it becomes vector code.
     while (i >= first + kStride) {
       int32_t found = 0;
-      for (size_t j = i - kStride; j < i; ++j) found |= static_cast<int32_t>(tokens[j] == token);
+      for (size_t j = i - kStride; j < i; ++j) found |= is_here(j);
       if (found != 0) break;
       i -= kStride;
     }
     while (i > first) {
-      if (tokens[--i] == token) return i;
+      if (is_here(--i) != 0) return i;
     }
-    return end;
+    return 0;
   }
 
   std::span<const int32_t> prompt_, generated_;
@@ -71,20 +81,16 @@ void FindDraft(std::span<const int32_t> prompt, std::span<const int32_t> generat
   const Text text(prompt, generated);
   const size_t size = text.size();
   if (most == 0 || size <= kShortestMatch) return;
-  const int32_t last = text[size - 1];
   const size_t first = size > kLookBack ? size - kLookBack : 0;
   size_t next = 0;  // where the best match goes on
   size_t end = size - 1;
-  for (uint32_t n = 0; n < kCandidates && draft.match < kLongestMatch;) {
-    const size_t found = text.FindLast(last, first, end);
-    if (found == end) break;
-    end = found;
-    const uint32_t match = MatchBefore(text, found + 1);
-    if (match < kShortestMatch) continue;
-    ++n;
+  for (uint32_t n = 0; n < kCandidates && draft.match < kLongestMatch; ++n) {
+    end = text.FindLast(text[size - 2], text[size - 1], first, end);
+    if (end == 0) break;
+    const uint32_t match = MatchBefore(text, end + 1);
     if (match <= draft.match) continue;
     draft.match = match;
-    next = found + 1;
+    next = end + 1;
   }
   if (draft.match == 0) return;
   for (size_t i = next; draft.tokens.size() < most; ++i) {
