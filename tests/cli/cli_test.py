@@ -218,10 +218,10 @@ class Generate(CommandTest):
 
     def test_drafts_change_no_byte(self):
         asked = ["generate", REEF, "-p", "What is the capital of Japan? The capital of Japan is",
-                 "--ignore-eos", "-n", "120", "--json", "--logprobs", "2"]
+                 "--ignore-eos", "-n", "120", "--json", "--logprobs", "2", "--seed", "4"]
         accepted = 0
-        for more in ([], ["--temp", "0.7", "--seed", "5"],
-                     ["--temp", "1", "--seed", "6", "--repetition-penalty", "1.1"]):
+        for more in ([], ["--temp", "0.7"],
+                     ["--temp", "1", "--repetition-penalty", "1.1"]):
             results = {}
             for speculate in ("off", "always", "auto"):
                 out = json.loads(self.ok(*asked, *more, "--speculate", speculate, "--draft-max", "5"))
