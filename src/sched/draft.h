@@ -37,7 +37,7 @@ class DraftRecord {
  private:
   static uint32_t Bucket(uint32_t match);
   // Of 2, 3, 4 to 7, and 8 or more agreeing tokens: what prose and code have on average.
-  std::array<double, 4> chances_ = {0.2, 0.35, 0.5, 0.75};
+  std::array<double, 4> chances_ = {0.2, 0.35, 0.5, 0.85};
 };
 
 }  // namespace hadal
