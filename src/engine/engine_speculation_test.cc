@@ -211,7 +211,7 @@ TEST_P(EngineSpeculation, DraftsDoNotSpoilThePrefixCache) {
     for (size_t i = 0; i + 1 < told.events.size(); ++i) {
       history.push_back(std::stoi(told.events[i]));
     }
-    const auto more = text_.begin() + 20 + static_cast<std::ptrdiff_t>(5 * turn);
+    const auto more = text_.begin() + 20 + 5 * static_cast<std::ptrdiff_t>(turn);
     history.insert(history.end(), more, more + 5);
   }
   EXPECT_GT(chat.engine->stats().accepted_tokens, 0u);

@@ -16,7 +16,7 @@ constexpr uint32_t kBlock = 16;
 constexpr uint32_t kChunk = 24;
 constexpr uint64_t kWrong = 777;
 
-KvLayout Layout(std::vector<uint32_t> windows) {
+KvLayout Layout(const std::vector<uint32_t>& windows) {
   ModelSpec spec;
   spec.n_layers = static_cast<uint32_t>(windows.size());
   for (const uint32_t window : windows) spec.layers.push_back({.window = window});
