@@ -36,6 +36,8 @@ OrderedJson ReportJson(uint32_t index, const Choice& choice, const FinishedEvent
           {"smaller_chunks", report.smaller_chunks},
           {"steps", report.steps},
           {"largest_batch", report.largest_batch},
+          {"draft_tokens", report.drafted_tokens},
+          {"accepted_draft_tokens", report.accepted_tokens},
           {"cached_tokens", usage.cached_tokens},
           {"shared_tokens", report.shared_tokens},
           {"reuse_stopped_at", report.reuse_stopped_at},

@@ -166,7 +166,7 @@ class ChatLoop {
       const GenerateResult result =
           hadal::Generate(*engine_, tokenizer_, std::move(request), generate);
       conversation_.Answer(result.text);
-      last_ = MeasureFigures(session_, result.usage);
+      last_ = MeasureFigures(session_, result.usage, result.report);
       Report(result);
     } catch (const Error& error) {
       if (asked) conversation_.Withdraw();

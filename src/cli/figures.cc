@@ -5,9 +5,11 @@
 
 namespace hadal::cli {
 
-Figures MeasureFigures(const Session& session, const Usage& usage) {
+Figures MeasureFigures(const Session& session, const Usage& usage, const RequestReport& report) {
   Figures figures;
   figures.usage = usage;
+  figures.drafted_tokens = report.drafted_tokens;
+  figures.accepted_tokens = report.accepted_tokens;
   const double computed = usage.prompt_tokens - usage.cached_tokens;
   if (usage.prefill_seconds > 0) figures.prefill_tok_s = computed / usage.prefill_seconds;
   // The first generated token comes out of the prefill.
@@ -17,7 +19,8 @@ Figures MeasureFigures(const Session& session, const Usage& usage) {
     const double context = usage.prompt_tokens + decoded / 2;
     const double bytes = static_cast<double>(session.model.bytes().step_weights) +
                          context * static_cast<double>(session.kv.layout.bytes_per_token());
-    figures.decode_gbs = figures.decode_tok_s * bytes / 1e9;
+    const double steps = decoded - report.accepted_tokens;
+    figures.decode_gbs = steps * bytes / usage.decode_seconds / 1e9;
   }
   rusage resources{};
   getrusage(RUSAGE_SELF, &resources);
@@ -28,11 +31,15 @@ Figures MeasureFigures(const Session& session, const Usage& usage) {
 std::string Describe(const Figures& f) {
   const std::string cached =
       f.usage.cached_tokens == 0 ? "" : fmt::format(" ({} cached)", f.usage.cached_tokens);
+  const std::string drafts =
+      f.drafted_tokens == 0
+          ? ""
+          : fmt::format(" ({} of {} drafts came true)", f.accepted_tokens, f.drafted_tokens);
   return fmt::format(
-      "prompt {} tokens{}, prefill {:.1f} tokens/s, generated {} tokens, decode {:.1f} tokens/s, "
+      "prompt {} tokens{}, prefill {:.1f} tokens/s, generated {} tokens, decode {:.1f} tokens/s{}, "
       "{:.1f} GB/s read, peak memory {:.1f} MiB",
       f.usage.prompt_tokens, cached, f.prefill_tok_s, f.usage.generated_tokens, f.decode_tok_s,
-      f.decode_gbs, static_cast<double>(f.peak_rss) / (1 << 20));
+      drafts, f.decode_gbs, static_cast<double>(f.peak_rss) / (1 << 20));
 }
 
 }  // namespace hadal::cli

@@ -82,6 +82,8 @@ OrderedJson ToJson(const Tokenizer& tokenizer, const GenerateResult& result,
                       {"figures",
                        {{"prefill_tokens_per_second", figures.prefill_tok_s},
                         {"decode_tokens_per_second", figures.decode_tok_s},
+                        {"draft_tokens", figures.drafted_tokens},
+                        {"accepted_draft_tokens", figures.accepted_tokens},
                         {"decode_gb_per_second", figures.decode_gbs},
                         {"peak_memory_bytes", figures.peak_rss},
                         {"load_seconds", load.seconds},
@@ -145,7 +147,7 @@ int Generate(const Arguments& arguments) {
   generate.on_token = [&](const TokenEvent& event) { events.push_back(event); };
   const GenerateResult result = hadal::Generate(*engine, tokenizer, std::move(request), generate);
 
-  const Figures figures = MeasureFigures(*session, result.usage);
+  const Figures figures = MeasureFigures(*session, result.usage, result.report);
   if (json) {
     fmt::print("{}\n",
                ToJson(tokenizer, result, events, figures, session->model.load_outcome()).dump());

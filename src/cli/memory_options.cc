@@ -33,12 +33,20 @@ DType ChooseKvType(const OptionValues& options) {
   return type->dtype;
 }
 
+// Rows of logits for drafts: of four sequences, as drafts pay where few run at a time.
+uint32_t DraftRows(const SpeculationOptions& options, uint32_t max_sequences) {
+  constexpr uint32_t kDrafting = 4;
+  if (options.speculation == Speculation::kOff) return 0;
+  return options.max_draft * std::min(max_sequences, kDrafting);
+}
+
 StepLimits ChooseLimits(const OptionValues& options, const MemoryNeeds& needs) {
   StepLimits limits;
   limits.max_sequences = needs.max_sequences;
   limits.max_tokens =
       std::max(static_cast<uint32_t>(options.Integer("chunk")), needs.max_sequences);
-  limits.max_logit_rows = std::max(needs.max_logit_rows, needs.max_sequences);
+  limits.max_logit_rows = std::max(needs.max_logit_rows, needs.max_sequences) +
+                          DraftRows(ChooseSpeculation(options), needs.max_sequences);
   return limits;
 }
 
@@ -66,6 +74,16 @@ WeightPolicy ChoosePolicy(const OptionValues& options) {
   if (weights == "q8") return WeightPolicy::kQ8;
   if (weights == "q4") return WeightPolicy::kQ4;
   return WeightPolicy::kAsStored;
+}
+
+SpeculationOptions ChooseSpeculation(const OptionValues& options) {
+  SpeculationOptions chosen;
+  if (!Has(options, "speculate")) return chosen;
+  const std::string name = options.Text("speculate");
+  if (name == "off") return chosen;
+  chosen.speculation = name == "always" ? Speculation::kAlways : Speculation::kAuto;
+  chosen.max_draft = static_cast<uint32_t>(options.Integer("draft-max"));
+  return chosen;
 }
 
 MemoryNeeds ServingNeeds(const OptionValues& options, uint64_t tokenizer_bytes) {

@@ -7,6 +7,7 @@
 #include "config/options.h"
 #include "formats/checkpoint.h"
 #include "memory/memory_fit.h"
+#include "sched/limits.h"
 
 namespace hadal::cli {
 
@@ -21,6 +22,13 @@ struct MemoryNeeds {
   bool shared_pool = false;      // as in MemoryWish: sequences share what is left
   uint64_t tokenizer_bytes = 0;  // Tokenizer::bytes
 };
+
+// --speculate and --draft-max, for a command that has them.
+struct SpeculationOptions {
+  Speculation speculation = Speculation::kOff;
+  uint32_t max_draft = 0;
+};
+SpeculationOptions ChooseSpeculation(const OptionValues& options);
 
 // Of `serve` and `plan`: --max-num-seqs sequences that share one pool.
 MemoryNeeds ServingNeeds(const OptionValues& options, uint64_t tokenizer_bytes);

@@ -125,6 +125,7 @@ std::unique_ptr<Session> OpenSession(Checkpoint checkpoint, const OptionValues& 
   std::unique_ptr<Session> session(new Session{std::move(checkpoint), std::move(backend),
                                                std::move(model), std::move(memory), std::move(kv),
                                                std::move(pages), std::move(needs.swap), nullptr});
+  session->speculation = ChooseSpeculation(options);
   session->runner =
       std::make_unique<Runner>(session->model, session->kv, session->limits(), session->swap.get());
   return session;
@@ -135,6 +136,8 @@ std::unique_ptr<Engine> Session::StartEngine(EngineOptions options) {
   options.limits.max_sequences = limits().max_sequences;
   options.limits.max_logit_rows = limits().max_logit_rows;
   options.limits.max_context = limits().max_context;
+  options.limits.speculation = speculation.speculation;
+  options.limits.max_draft = speculation.max_draft;
   options.vocab = spec().vocab;
   return std::make_unique<Engine>(options, *pages, *runner);
 }

@@ -41,11 +41,12 @@ struct Session {
   std::unique_ptr<KvManager> pages;
   std::unique_ptr<SwapSpace> swap;
   std::unique_ptr<Runner> runner;
+  SpeculationOptions speculation;
 
   const ModelSpec& spec() const { return checkpoint.spec(); }
   const StepLimits& limits() const { return memory.choice.limits; }
   // Starts the engine thread over runner and pages, which belong to it from then on. The step's
-  // limits and the vocabulary in `options` are set here.
+  // limits, speculation and the vocabulary in `options` are set here.
   std::unique_ptr<Engine> StartEngine(EngineOptions options = {});
 };
 

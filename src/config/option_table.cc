@@ -75,6 +75,13 @@ constexpr OptionSpec kTable[] = {
      4096},
     {"--chunk,--max-num-batched-tokens", kInteger, "512", kModels, "Engine",
      "most prompt tokens in one step", 1, 65536},
+    {"--speculate", kText, "auto", "generate chat serve plan", "Engine",
+     "try what followed the same words before as a draft of the next tokens: auto, while that "
+     "gains "
+     "time; off; always. The text is the same",
+     -1, 1, "auto|off|always"},
+    {"--draft-max,--num-speculative-tokens", kInteger, "8", "generate chat serve plan", "Engine",
+     "most tokens of a draft", 1, 64},
     {"--backend", kText, "cpu", kModels, "Engine",
      "cpu, or ref: the slow definition of every operation", -1, 1, "cpu|ref"},
     {"--pack-cache-size", kInteger, "20g", kLoading, "Engine",

@@ -42,6 +42,7 @@ Engine::Engine(const EngineOptions& options, KvManager& kv, StepExecutor& execut
       commands_(size_t{options.max_open_requests} * 3 + 2),
       metrics_(options.metrics) {
   results_.resize(options.limits.max_sequences);
+  for (RunResult& result : results_) result.tokens.reserve(size_t{options.limits.max_draft} + 1);
   PublishStats();
   thread_ = std::thread([this] { Loop(); });
 }
@@ -241,10 +242,11 @@ void Engine::Run(const StepPlan& plan) {
   {
     const std::lock_guard lock(stats_mutex_);
     ++stats_.steps;
-    for (const PlannedRun& run : plan.runs) {
+    for (size_t i = 0; i < results.size(); ++i) {
+      const PlannedRun& run = plan.runs[i];
       const bool decode = run.sequence->state == SequenceState::kDecode;
       stats_.prompt_tokens += decode ? 0 : run.n_tokens;
-      stats_.generated_tokens += run.samples;
+      stats_.generated_tokens += results[i].tokens.size();
     }
     stats_.step_tokens = plan.n_tokens;
     stats_.batch_size = static_cast<uint32_t>(plan.runs.size());
@@ -271,6 +273,8 @@ void Engine::PublishStats() {
     stats_.prefix_hit_tokens = totals.prefix_hit_tokens;
     stats_.preemptions_recompute = totals.preemptions_recompute;
     stats_.preemptions_swap = totals.preemptions_swap;
+    stats_.drafted_tokens = totals.drafted_tokens;
+    stats_.accepted_tokens = totals.accepted_tokens;
     stats_.swapped_out_bytes = totals.swapped_out_bytes;
     stats_.swapped_in_bytes = totals.swapped_in_bytes;
     stats_.swap_used_bytes = scheduler_.swap().used_bytes();

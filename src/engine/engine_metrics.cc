@@ -91,6 +91,8 @@ void EngineMetrics::Update(const EngineStats& stats, const SchedulerTotals& tota
       {"recompute"});
   add(Counter::kSwappedPages, totals.swapped_in_pages, last_totals_.swapped_in_pages, {"in"});
   add(Counter::kSwappedPages, totals.swapped_out_pages, last_totals_.swapped_out_pages, {"out"});
+  add(Counter::kDraftTokens, totals.drafted_tokens, last_totals_.drafted_tokens);
+  add(Counter::kAcceptedDraftTokens, totals.accepted_tokens, last_totals_.accepted_tokens);
   add(Counter::kSwapFailures, totals.swap_failures, last_totals_.swap_failures);
   add(Counter::kBreakerTransitions, gate.transitions, last_transitions_, {Name(gate.breaker)});
   last_ = stats;

@@ -36,6 +36,9 @@ Request MixedRequest(const std::vector<int32_t>& text, uint32_t i) {
   request.sampling.repetition_penalty = 1.1f;
   request.sampling.seed = 100 + i;
   request.sampling.logprobs = 1;
+  if (i % 4 == 2) {  // few tokens to choose from, so that drafts come true
+    for (const int32_t token : {3, 5, 7}) request.sampling.logit_bias.emplace_back(token, 20.0f);
+  }
   request.prompt_logprobs = i % 8 == 3;
   request.cache_salt = i % 5 == 0 ? "other" : "";
   request.priority = static_cast<int32_t>(i % 3);
@@ -59,6 +62,9 @@ TEST_P(EnginePressure, SixtyFourAtOnceAreEachAsAlone) {
     EngineOptions options;
     options.limits.preemption = mode;
     options.limits.promise = PagePromise::kPrompt;
+    // One of the two with drafts, which come and go with the room that the others leave.
+    const bool drafts = mode == PreemptionMode::kSwap;
+    if (drafts) options.limits.speculation = Speculation::kAlways;
     const uint32_t swap_pages = mode == PreemptionMode::kSwap ? 24 : 0;
     Stack crowd(kModels / GetParam(),
                 {.max_tokens = 24, .max_sequences = 8, .max_logit_rows = 24, .max_context = 112},
@@ -83,6 +89,7 @@ TEST_P(EnginePressure, SixtyFourAtOnceAreEachAsAlone) {
     const EngineStats stats = crowd.engine->stats();
     const bool swaps = mode == PreemptionMode::kSwap;
     EXPECT_GT(swaps ? stats.preemptions_swap : stats.preemptions_recompute, 0u);
+    EXPECT_EQ(stats.accepted_tokens > 0, drafts);
     EXPECT_EQ(stats.kv.used_pages + stats.kv.promised_pages + stats.swap_used_bytes, 0u);
   }
 }

@@ -22,6 +22,8 @@ struct EngineStats {
   uint64_t prefix_hit_tokens = 0;    // of those, found
   uint64_t preemptions_recompute = 0;
   uint64_t preemptions_swap = 0;
+  uint64_t drafted_tokens = 0;   // speculation: computed in advance
+  uint64_t accepted_tokens = 0;  // of those, generated
   uint64_t swapped_out_bytes = 0;
   uint64_t swapped_in_bytes = 0;
   uint64_t swap_used_bytes = 0;

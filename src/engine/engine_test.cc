@@ -43,7 +43,11 @@ class FakeExecutor : public StepExecutor {
       if (!run.samples) continue;
       std::vector<int32_t> text = sequence.request.prompt;
       text.insert(text.end(), sequence.generated.begin(), sequence.generated.end());
-      results[i].token = NextToken(text);
+      for (size_t d = 0;; ++d) {
+        results[i].tokens.push_back(NextToken(text));
+        if (d == run.draft.size() || run.draft[d] != results[i].tokens.back()) break;
+        text.push_back(run.draft[d]);
+      }
     }
     ++steps;
   }

@@ -55,6 +55,7 @@ class Generation {
     if (event.error) throw *event.error;
     Emit(stream_.Finish());
     result_.usage = event.usage;
+    result_.report = event.report;
     result_.usage.generated_tokens = static_cast<uint32_t>(result_.tokens.size());
     result_.stop_string = stream_.stopped();
     result_.reason = stream_.stopped() ? FinishReason::kStop : event.reason;

@@ -29,6 +29,7 @@ struct GenerateResult {
   FinishReason reason = FinishReason::kStop;
   std::optional<std::string> stop_string;  // that ended the text
   Usage usage;
+  RequestReport report;
   uint64_t seed = 0;
 };
 

@@ -139,7 +139,7 @@ PageTable KvManager::Open(uint32_t max_tokens, uint32_t promised_tokens, const P
               CanOpen(promised_tokens, match));
   PageTable table;
   table.max_tokens_ = max_tokens;
-  table.promised_tokens_ = promised_tokens;
+  table.promised_tokens_ = table.opened_tokens_ = promised_tokens;
   table.n_tokens_ = match.n_tokens;
   table.n_published_ = match.n_tokens / layout_.block_size;
   table.last_published_ = match.node;
@@ -191,6 +191,28 @@ void KvManager::Append(PageTable& table, uint32_t n) {
   unused_slots_ -= groups_.size() * UnusedInLastPage(table);
   table.n_tokens_ += n;
   unused_slots_ += groups_.size() * UnusedInLastPage(table);
+}
+
+void KvManager::Truncate(PageTable& table, uint32_t n_tokens) {
+  HADAL_CHECK(table.open() && n_tokens <= table.n_tokens_);
+  HADAL_CHECK(table.n_published_ <= n_tokens / layout_.block_size);
+  unused_slots_ -= groups_.size() * UnusedInLastPage(table);
+  table.n_tokens_ = n_tokens;
+  unused_slots_ += groups_.size() * UnusedInLastPage(table);
+  const uint32_t blocks = BlocksOf(n_tokens);
+  // As if Grow had not been asked for more.
+  const uint64_t needed = uint64_t{BlocksOf(std::max(n_tokens, table.opened_tokens_))};
+  table.promised_tokens_ = static_cast<uint32_t>(
+      std::min<uint64_t>(needed * layout_.block_size, table.promised_tokens_));
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    PageTable::Group& own = table.groups_[g];
+    HADAL_CHECK(own.first_live <= blocks);
+    while (own.pages.size() > blocks) {
+      GivePage(g, own.pages.back());
+      own.pages.pop_back();
+    }
+    SetPromise(g, table);
+  }
 }
 
 void KvManager::Close(PageTable& table) {

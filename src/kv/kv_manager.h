@@ -38,6 +38,7 @@ class PageTable {
   uint32_t n_tokens_ = 0;
   uint32_t max_tokens_ = 0;
   uint32_t promised_tokens_ = 0;  // whose pages are there or promised
+  uint32_t opened_tokens_ = 0;    // promised from the beginning
   uint32_t n_published_ = 0;      // blocks the prefix cache knows
   PrefixNode last_published_;
   bool publishes_ = false;
@@ -169,6 +170,11 @@ class KvManager {
   // wholly outside the window of the first of them. REQUIRES: 0 < n <= max_chunk, total within
   // what is promised.
   void Append(PageTable& table, uint32_t n);
+
+  // Takes back the slots of the last tokens, so that n_tokens are left, and gives back the pages
+  // that only those had taken or were promised. REQUIRES: nothing of them is published, and they
+  // came with the last Append, whose first token stays: what a window has passed is gone.
+  void Truncate(PageTable& table, uint32_t n_tokens);
 
   // Gives everything back; the table is empty afterwards. Closing a closed table does nothing.
   void Close(PageTable& table);

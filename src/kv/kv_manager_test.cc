@@ -104,6 +104,44 @@ TEST(KvManager, GrowsOnlyAsFarAsPagesGo) {
   kv.Close(second);
 }
 
+TEST(KvManager, TruncatedSlotsLeaveWhatGrowHadNotGiven) {
+  KvManager kv(Layout({0}), {4}, 64);
+  PageTable table = kv.Open(64, 10);
+  kv.Append(table, 10);
+  const KvUsage before = kv.usage();
+  ASSERT_TRUE(kv.Grow(table, 40));
+  kv.Append(table, 30);
+  EXPECT_EQ(kv.usage().used_pages, 3u);
+  kv.Truncate(table, 11);
+  EXPECT_EQ(table.n_tokens(), 11u);
+  EXPECT_EQ(table.pages(0).size(), 1u);
+  EXPECT_EQ(kv.usage().used_pages, before.used_pages);
+  EXPECT_EQ(kv.usage().promised_pages, 0u);
+  EXPECT_EQ(kv.usage().unused_slots, before.unused_slots - 1);
+  // The page is anybody's again, and comes back zeroed.
+  EXPECT_TRUE(kv.CanOpen(48));
+  kv.ForgetOps();
+  ASSERT_TRUE(kv.Grow(table, 17));
+  kv.Append(table, 6);
+  EXPECT_EQ(kv.ops().size(), 1u);
+  EXPECT_EQ(kv.ops()[0].kind, PageOp::Kind::kZero);
+  kv.Truncate(table, 17);  // nothing to do
+  EXPECT_EQ(table.n_tokens(), 17u);
+  kv.Close(table);
+  EXPECT_EQ(kv.usage().used_pages + kv.usage().promised_pages + kv.usage().unused_slots, 0u);
+}
+
+TEST(KvManager, TruncationKeepsWhatWasPromisedFromTheBeginning) {
+  KvManager kv(Layout({0}), {4}, 64);
+  PageTable table = kv.Open(64);
+  kv.Append(table, 40);
+  kv.Truncate(table, 20);
+  EXPECT_EQ(kv.usage().used_pages, 2u);
+  EXPECT_EQ(kv.usage().promised_pages, 2u);
+  kv.Append(table, 44);
+  kv.Close(table);
+}
+
 TEST(KvManager, SaltsShareNothing) {
   KvManager kv(Layout({0}), {8}, 64);
   const std::vector<int32_t> text(40, 3);
@@ -160,7 +198,9 @@ TEST(KvManager, RandomUseKeepsItsInvariants) {
         continue;
       }
       const uint32_t before = table.n_tokens();
-      kv.Append(table, std::min<uint32_t>(1 + random() % 24, size - before));
+      const uint32_t added = std::min<uint32_t>(1 + random() % 24, size - before);
+      kv.Append(table, added);
+      if (random() % 4 == 0) kv.Truncate(table, before + 1 + random() % added);
       for (uint32_t g = 0; g < 3; ++g) {
         const uint32_t window = layout.groups[g].window;
         const uint32_t seen = window == 0 || before < window ? 0 : before - window + 1;

@@ -129,7 +129,8 @@ SwappedTable KvManager::SwapOut(PageTable& table, uint64_t offset) {
                        .offset = offset,
                        .bytes = SwapBytes(table),
                        .groups = {},
-                       .n_published = table.n_published_,
+                       // One that had to stop publishing must not go on with the wrong parent.
+                       .n_published = table.publishes_ ? table.n_published_ : 0,
                        .last_published = table.last_published_};
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     const PageTable::Group& own = table.groups_[g];

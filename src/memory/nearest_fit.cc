@@ -52,9 +52,11 @@ class Nearest {
   }
   static MemoryWish WithSequences(MemoryWish wish, uint64_t n) {
     StepLimits& limits = wish.choice.limits;
-    const bool tied = limits.max_logit_rows == limits.max_sequences;
+    // One row of logits for each, and those for drafts.
+    const uint32_t more =
+        limits.max_logit_rows - std::min(limits.max_logit_rows, limits.max_sequences);
     limits.max_sequences = static_cast<uint32_t>(n);
-    if (tied) limits.max_logit_rows = limits.max_sequences;
+    limits.max_logit_rows = limits.max_sequences + more;
     return wish;
   }
   static MemoryWish WithChunk(MemoryWish wish, uint64_t n) {

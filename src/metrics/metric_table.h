@@ -24,6 +24,8 @@ enum class Counter : uint8_t {
   kPreemptions,
   kSwappedPages,
   kSwapFailures,
+  kDraftTokens,
+  kAcceptedDraftTokens,
   kSteps,
   kPreparationFailures,
   kExpertTokens,

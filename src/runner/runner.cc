@@ -12,9 +12,8 @@ namespace hadal {
 namespace {
 
 // min_tokens: the tokens that must not be chosen yet.
-std::span<const int32_t> BannedNow(const Sequence& sequence) {
-  const SequenceRequest& request = sequence.request;
-  if (sequence.generated.size() >= request.sampling.min_tokens) return {};
+std::span<const int32_t> BannedNow(const SequenceRequest& request, size_t generated) {
+  if (generated >= request.sampling.min_tokens) return {};
   return request.stop_ids;
 }
 
@@ -36,6 +35,7 @@ Runner::Runner(Model& model, KvCache& kv, const StepLimits& limits, SwapSpace* s
   positions_.reserve(limits.max_tokens);
   rope_lengths_.reserve(limits.max_tokens);
   logit_rows_.reserve(limits.max_logit_rows);
+  generated_.reserve(limits.max_context);
   sequences_.reserve(limits.max_sequences);
   groups_.resize(kv.layout.groups.size());
   const size_t blocks = limits.max_context / kv.layout.block_size + 1;
@@ -59,7 +59,7 @@ void Runner::BuildPositions(const StepPlan& plan) {
   for (const PlannedRun& run : plan.runs) {
     for (uint32_t i = 0; i < run.n_tokens; ++i) {
       const uint32_t position = run.first_position + i;
-      tokens_.push_back(run.sequence->token(position));
+      tokens_.push_back(run.token(i));
       positions_.push_back(position);
       if (length_dependent_rope_) rope_lengths_.push_back(RopeLength(*run.sequence, position));
     }
@@ -180,16 +180,44 @@ void Runner::TakeLogits(const PlannedRun& run, Tensor rows, RunResult& result) {
     }
   }
   if (!run.samples) return;
-  const std::span<const float> last = row(rows.rows - 1);
+  const auto n_draft = static_cast<uint32_t>(run.draft.size());
+  Sample(run, row(rows.rows - 1 - n_draft), result);
+  for (uint32_t i = 0; i < n_draft && result.tokens[i] == run.draft[i]; ++i) {
+    try {
+      Sample(run, row(rows.rows - n_draft + i), result);
+    } catch (const Error&) {
+      // The next step begins with this row and fails as it would have without a draft.
+      return;
+    }
+  }
+}
+
+// Chooses the token after those of the sequence and those chosen before it in this step, each from
+// its own distribution and with its own random number.
+void Runner::Sample(const PlannedRun& run, std::span<const float> logits, RunResult& result) {
+  const Sequence& sequence = *run.sequence;
+  const SequenceRequest& request = sequence.request;
+  const auto accepted = static_cast<uint32_t>(result.tokens.size());
+  std::span<const int32_t> generated = sequence.generated;
+  if (accepted > 0) {
+    generated_.assign(generated.begin(), generated.end());
+    generated_.insert(generated_.end(), result.tokens.begin(), result.tokens.end());
+    generated = generated_;
+  }
   const SampleContext context{.prompt = request.prompt,
-                              .generated = sequence.generated,
-                              .banned = BannedNow(sequence),
+                              .generated = generated,
+                              .banned = BannedNow(request, generated.size()),
                               .random = {.seed = *request.sampling.seed,
                                          .prompt_index = request.prompt_index,
                                          .choice_index = request.choice_index,
-                                         .position = sequence.size()}};
-  result.token = sampler_.Sample(last, request.sampling, context);
-  if (request.sampling.logprobs >= 0) result.logprobs = ComputeLogprobs(last, result.token, top);
+                                         .position = sequence.size() + accepted}};
+  const int32_t token = sampler_.Sample(logits, request.sampling, context);
+  if (request.sampling.logprobs >= 0) {
+    const auto top = static_cast<size_t>(request.sampling.logprobs);
+    result.logprobs.push_back(ComputeLogprobs(
+        logits, token, static_cast<uint32_t>(std::min<size_t>(top, logits.size()))));
+  }
+  result.tokens.push_back(token);
 }
 
 void Runner::ExplainNonFinite(const StepPlan& plan, std::span<RunResult> results) {
@@ -203,7 +231,8 @@ void Runner::ExplainNonFinite(const StepPlan& plan, std::span<RunResult> results
     error =
         Error(ErrorKind::kNumeric,
               fmt::format("the model computed unusable values at position {}{}: {}",
-                          plan.runs[i].first_position + plan.runs[i].n_tokens - 1,
+                          plan.runs[i].first_position + plan.runs[i].n_tokens -
+                              plan.runs[i].draft.size() - 1,
                           here ? ", first in " + report.where : std::string(), error->message()));
   }
 }

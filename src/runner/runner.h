@@ -65,6 +65,7 @@ class Runner : public StepExecutor {
   void BuildRaggedIndex(const StepPlan& plan);
   void Carry(const PageOp& op);
   void TakeLogits(const PlannedRun& run, Tensor rows, RunResult& result);
+  void Sample(const PlannedRun& run, std::span<const float> logits, RunResult& result);
   void ExplainNonFinite(const StepPlan& plan, std::span<RunResult> results);
 
   Model& model_;
@@ -78,6 +79,7 @@ class Runner : public StepExecutor {
   PreparationTimes preparation_;
   StepInput step_;  // views of the arrays below
   std::vector<int32_t> tokens_;
+  std::vector<int32_t> generated_;  // scratch: with the part of a draft that came true
   std::vector<uint32_t> positions_, rope_lengths_, logit_rows_;
   std::vector<StepSequence> sequences_;
   std::vector<GroupArrays> groups_;

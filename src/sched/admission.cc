@@ -149,6 +149,7 @@ void Scheduler::NoteAdmission(Sequence& sequence, TimePoint now) {
   sequence.admission = next_admission_++;
   sequence.admitted = now;
   sequence.generated.reserve(sequence.request.max_tokens);
+  if (limits_.speculation != Speculation::kOff) sequence.draft.tokens.reserve(limits_.max_draft);
   if (sequence.predicted_wait < kWorthComparing) return;
   const double ratio =
       std::clamp(Seconds(sequence.submitted, now) / sequence.predicted_wait, 0.5, 2.0);

@@ -60,8 +60,10 @@ struct RequestReport {
   ReuseStop reuse_stop = ReuseStop::kUnknownBlock;
   uint32_t shared_tokens = 0;  // prompt tokens taken from another choice of the same request
   uint32_t prefill_chunks = 0;
-  uint32_t steps = 0;          // that computed something for it
-  uint32_t largest_batch = 0;  // sequences in the fullest of those steps
+  uint32_t steps = 0;            // that computed something for it
+  uint32_t largest_batch = 0;    // sequences in the fullest of those steps
+  uint32_t drafted_tokens = 0;   // computed on the chance that they would be generated
+  uint32_t accepted_tokens = 0;  // of those, generated
   uint32_t preemptions_recompute = 0;
   uint32_t preemptions_swap = 0;
   uint64_t swapped_bytes = 0;    // out and in

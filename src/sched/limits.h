@@ -24,6 +24,14 @@ enum class PagePromise : uint8_t {
   kMaximum,   // all it can ever need: it is never preempted
 };
 
+// Whether the tokens that followed an earlier occurrence of a text's last ones are tried as a draft
+// of the next ones. Outputs are the same; only time differs.
+enum class Speculation : uint8_t {
+  kOff,
+  kAuto,    // as far as the cost model and the drafts that came true promise more tokens per second
+  kAlways,  // whenever there is a draft and room for it in the step
+};
+
 struct SchedulerLimits {
   uint32_t max_tokens = 512;     // per step
   uint32_t max_sequences = 64;   // running at once
@@ -46,6 +54,9 @@ struct SchedulerLimits {
 
   // One level of priority is worth so much waiting: nobody is overtaken for ever.
   double priority_seconds = 10;
+
+  Speculation speculation = Speculation::kOff;
+  uint32_t max_draft = 8;  // tokens of one draft
 
   Batching batching = Batching::kContinuous;
   uint32_t static_batch = 32;    // kStatic: sequences in a batch, at most max_sequences

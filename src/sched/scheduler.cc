@@ -135,7 +135,6 @@ void Scheduler::PublishBlocks(Sequence& sequence) {
 }
 
 void Scheduler::PlanRun(Sequence& sequence, uint32_t n_tokens, uint32_t n_logits, bool samples) {
-  kv_.Append(sequence.pages, n_tokens);
   plan_.runs.push_back({&sequence, sequence.n_computed, n_tokens, n_logits, samples});
   plan_.n_tokens += n_tokens;
   plan_.n_logits += n_logits;
@@ -192,9 +191,21 @@ void Scheduler::PlanPrompt(Sequence& sequence, uint32_t budget) {
   PlanRun(sequence, n, n_logits, samples);
 }
 
+// When no run grows any more: a window's pages go as soon as the first of a run's tokens has
+// passed.
+void Scheduler::TakeSlots() {
+  for (const PlannedRun& run : plan_.runs) kv_.Append(run.sequence->pages, run.n_tokens);
+}
+
 StepShape Scheduler::ShapeOfPlan() const {
   StepShape shape;
-  for (const PlannedRun& run : plan_.runs) shape += RunShape(run.first_position, run.n_tokens);
+  for (const PlannedRun& run : plan_.runs) {
+    const auto n_draft = static_cast<uint32_t>(run.draft.size());
+    shape += RunShape(run.first_position, run.n_tokens - n_draft);
+    for (uint32_t i = 0; i < n_draft; ++i) {
+      shape += DraftRowShape(uint64_t{run.first_position} + run.n_tokens - n_draft + i);
+    }
+  }
   shape.swapped_bytes = plan_.swapped_bytes;
   return shape;
 }
@@ -211,6 +222,8 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
                   [](const SequencePtr& s) { return s->state == SequenceState::kPrefill; });
   if (!prompts_first) PlanDecodes();
   PlanPrompts(now);
+  PlanDrafts();
+  TakeSlots();
   if (plan_.empty()) {
     HADAL_CHECK(idle() || wake_time_.has_value());
     return plan_;
@@ -260,13 +273,15 @@ void Scheduler::CommitRun(const PlannedRun& run, RunResult& result, TimePoint no
   ++report.steps;
   report.prefill_chunks += sequence.state == SequenceState::kPrefill;
   report.largest_batch = std::max(report.largest_batch, static_cast<uint32_t>(plan_.runs.size()));
-  waiting_.Charge(request.tenant, run.n_tokens + (run.samples ? 1.0 : 0.0));
+  const auto n_draft = static_cast<uint32_t>(run.draft.size());
+  waiting_.Charge(request.tenant, run.n_tokens - n_draft + (run.samples ? 1.0 : 0.0));
   if (result.error) {
     Finish(sequence, FinishReason::kError, now, events, std::move(result.error));
     return;
   }
   const bool prompt_was_open = sequence.n_computed < sequence.prompt_size();
-  sequence.n_computed += run.n_tokens;
+  sequence.n_computed += run.n_tokens - n_draft;
+  if (sequence.state == SequenceState::kDecode) TakeDraft(run, result);
   PublishBlocks(sequence);
   const bool prompt_is_done = sequence.n_computed >= sequence.prompt_size();
   if (prompt_was_open && prompt_is_done) ServeDependents(sequence, now);
@@ -280,28 +295,33 @@ void Scheduler::CommitRun(const PlannedRun& run, RunResult& result, TimePoint no
         std::max(sequence.n_scored, std::min(sequence.n_computed, sequence.prompt_size()));
   }
   if (run.samples) {
-    TakeToken(sequence, result, now, events);
+    TakeTokens(sequence, result, now, events);
   } else if (prompt_is_done && request.max_tokens == 0) {
     Finish(sequence, FinishReason::kLength, now, events);
   }
 }
 
-void Scheduler::TakeToken(Sequence& sequence, RunResult& result, TimePoint now,
-                          std::vector<SequenceEvent>& events) {
+// All but the last are in the sequence already.
+void Scheduler::TakeTokens(Sequence& sequence, RunResult& result, TimePoint now,
+                           std::vector<SequenceEvent>& events) {
   const SequenceRequest& request = sequence.request;
-  HADAL_CHECK(result.token >= 0);
+  HADAL_CHECK(!result.tokens.empty());
+  const int32_t last = result.tokens.back();
+  HADAL_CHECK(last >= 0);
   if (sequence.generated.empty()) {
     sequence.first_token = now;
     NoteFirstToken(sequence, now);
   }
   sequence.state = SequenceState::kDecode;
-  sequence.generated.push_back(result.token);
-  const bool stops = std::find(request.stop_ids.begin(), request.stop_ids.end(), result.token) !=
-                     request.stop_ids.end();
-  auto& event = Emit<TokenEvent>(request.id, events);
-  event.token = result.token;
-  event.ends_text = stops;
-  event.logprobs = std::move(result.logprobs);
+  sequence.generated.push_back(last);
+  const bool stops =
+      std::find(request.stop_ids.begin(), request.stop_ids.end(), last) != request.stop_ids.end();
+  for (size_t i = 0; i < result.tokens.size(); ++i) {
+    auto& event = Emit<TokenEvent>(request.id, events);
+    event.token = result.tokens[i];
+    if (i < result.logprobs.size()) event.logprobs = std::move(result.logprobs[i]);
+    event.ends_text = stops && i + 1 == result.tokens.size();
+  }
   if (stops) {
     Finish(sequence, FinishReason::kStop, now, events);
   } else if (sequence.generated.size() == request.max_tokens) {

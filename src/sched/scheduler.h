@@ -1,12 +1,12 @@
 // Decides which tokens the next step computes. Pure: no device, no thread, no clock of its own; the
 // same calls give the same decisions. Decisions change when a token is computed, never its value.
 //
-// Each step carries every running decode and then prompt chunks up to a token budget
-// (step_budget.h). Who is admitted next: waiting_queue.h. A sequence is admitted when its tokens
-// fit and what it and the running ones are expected to generate does too (admission.cc); when pages
-// run short all the same, the newest sequence of the lowest priority gives up its own
-// (preemption.cc). The sequence that was admitted first never does, and alone everything that was
-// accepted fits: so every accepted request finishes.
+// Each step carries every running decode, then prompt chunks up to a token budget (step_budget.h),
+// then drafts of what may come next (drafts.cc). Who is admitted next: waiting_queue.h. A sequence
+// is admitted when its tokens fit and what it and the running ones are expected to generate does
+// too (admission.cc); when pages run short all the same, the newest sequence of the lowest priority
+// gives up its own (preemption.cc). The sequence that was admitted first never does, and alone
+// everything that was accepted fits: so every accepted request finishes.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@
 #include "kv/kv_manager.h"
 #include "kv/swap_space.h"
 #include "sched/cost_model.h"
+#include "sched/draft_lengths.h"
 #include "sched/events.h"
 #include "sched/limits.h"
 #include "sched/output_estimator.h"
@@ -36,7 +37,8 @@ struct SchedulerTotals {
   uint64_t preemptions_swap = 0;
   uint64_t swapped_out_pages = 0, swapped_in_pages = 0;
   uint64_t swapped_out_bytes = 0, swapped_in_bytes = 0;
-  uint64_t swap_failures = 0;  // for want of swap space
+  uint64_t swap_failures = 0;                        // for want of swap space
+  uint64_t drafted_tokens = 0, accepted_tokens = 0;  // see RequestReport
 };
 
 // Used by one thread.
@@ -133,16 +135,24 @@ class Scheduler {
   bool SwapIsCheaper(const Sequence& sequence) const;
   void DropSwapped(Sequence& sequence);
 
+  // drafts.cc
+  void PlanDrafts();
+  void GuessNext(Sequence& sequence) const;
+  void ExtendRun(PlannedRun& run, uint32_t n_draft);
+  void ProbeWhenDue(std::span<DraftChoice> choices);
+  void TakeDraft(const PlannedRun& run, const RunResult& result);
+
   // scheduler.cc
   void PlanRun(Sequence& sequence, uint32_t n_tokens, uint32_t n_logits, bool samples);
   void PlanDecodes();
   void PlanPrompts(TimePoint now);
   void PlanPrompt(Sequence& sequence, uint32_t budget);
+  void TakeSlots();
   StepShape ShapeOfPlan() const;
   void CommitRun(const PlannedRun& run, RunResult& result, TimePoint now,
                  std::vector<SequenceEvent>& events);
-  void TakeToken(Sequence& sequence, RunResult& result, TimePoint now,
-                 std::vector<SequenceEvent>& events);
+  void TakeTokens(Sequence& sequence, RunResult& result, TimePoint now,
+                  std::vector<SequenceEvent>& events);
   void PublishBlocks(Sequence& sequence);
   void Finish(Sequence& sequence, FinishReason reason, TimePoint now,
               std::vector<SequenceEvent>& events, std::optional<Error> error = std::nullopt);
@@ -168,8 +178,10 @@ class Scheduler {
   double calibration_ = 1;  // of predicted waits, by those that came true
   double lateness_ = 2;     // see Forecast
   SchedulerTotals totals_;
-  std::vector<int32_t> block_tokens_;  // scratch
-  std::vector<uint64_t> kept_pages_;   // scratch, per group
+  std::vector<int32_t> block_tokens_;       // scratch
+  std::vector<uint64_t> kept_pages_;        // scratch, per group
+  std::vector<DraftChoice> draft_choices_;  // scratch
+  uint32_t declined_drafts_ = 0;            // likely ones, since the last that was tried
 };
 
 }  // namespace hadal

@@ -37,7 +37,7 @@ struct Fixture {
     const StepPlan& plan = scheduler.Plan(now);
     std::vector<RunResult> results(plan.runs.size());
     for (size_t i = 0; i < results.size(); ++i) {
-      if (plan.runs[i].samples) results[i].token = token;
+      if (plan.runs[i].samples) results[i].tokens = {token};
       if (fail_id == plan.runs[i].sequence->request.id) {
         results[i].error = Error(ErrorKind::kNumeric, "NaN");
       }
@@ -116,7 +116,7 @@ TEST(Scheduler, DecodesComeFirstThenPromptsInOrder) {
   EXPECT_EQ(plan.runs[1].sequence->request.id, 2u);
   EXPECT_EQ(plan.runs[1].n_tokens, 7u);
   std::vector<RunResult> results(2);
-  results[0].token = 1;
+  results[0].tokens = {1};
   f.scheduler.Commit(results, f.now, f.events);
   const StepPlan& next = f.scheduler.Plan(f.now);
   ASSERT_EQ(next.runs.size(), 3u);
@@ -138,7 +138,7 @@ TEST(Scheduler, OverloadMakesChunksSmallerAndSaysSo) {
   f.scheduler.Add(Make(2, 30, 1), f.now);
   EXPECT_EQ(f.scheduler.Plan(f.now).n_tokens, 17u);
   std::vector<RunResult> results(2);
-  results[0].token = 1;
+  results[0].tokens = {1};
   f.scheduler.Commit(results, f.now, f.events);
   f.Step();
   ASSERT_NE(f.finished(2), nullptr);
@@ -256,7 +256,7 @@ TEST(Scheduler, AKnownBeginningIsNotComputedAgain) {
   EXPECT_EQ(plan.runs[0].n_tokens, 12u);
   EXPECT_EQ(f.kv.usage().used_pages, 4u);
   std::vector<RunResult> results(1);
-  results[0].token = 1;
+  results[0].tokens = {1};
   f.scheduler.Commit(results, f.now, f.events);
   f.Step();
   EXPECT_EQ(f.finished(2)->usage.cached_tokens, 48u);
@@ -282,17 +282,21 @@ TEST(Scheduler, LengthDependentKvIsSharedByEqualLengthsOnly) {
 }
 
 // Thousands of steps of random arrivals, cancellations, errors and stops.
-class SchedulerSoak : public testing::TestWithParam<std::vector<uint32_t>> {};
+class SchedulerSoak
+    : public testing::TestWithParam<std::tuple<std::vector<uint32_t>, Speculation>> {};
 
 TEST_P(SchedulerSoak, NoLeakNoStarvationNoOverrun) {
   std::mt19937 random(11);
-  const KvLayout layout = Layout(GetParam());
+  const auto& [windows, speculation] = GetParam();
+  const KvLayout layout = Layout(windows);
   const SchedulerLimits limits{.max_tokens = 24,
                                .max_sequences = 6,
                                .max_logit_rows = 8,
                                .max_context = 120,
                                .promise = PagePromise::kPrompt,
-                               .swap_bytes = 12 * layout.groups[0].page_bytes};
+                               .swap_bytes = 12 * layout.groups[0].page_bytes,
+                               .speculation = speculation,
+                               .max_draft = 5};
   KvManager kv(layout, std::vector<uint32_t>(layout.groups.size(), 14), limits.max_tokens);
   Scheduler scheduler(limits, kv);
   struct Expected {
@@ -352,11 +356,16 @@ TEST_P(SchedulerSoak, NoLeakNoStarvationNoOverrun) {
       }
       ASSERT_EQ(run.first_position, expected.next_position);
       ASSERT_EQ(run.sequence->pages.n_tokens(), run.first_position + run.n_tokens);
-      expected.next_position += run.n_tokens;
+      expected.next_position += run.n_tokens - static_cast<uint32_t>(run.draft.size());
       expected.steps_waited = 0;
       tokens += run.n_tokens;
       last_admitted = std::max(last_admitted, run.sequence->request.id);
-      if (run.samples) results[i].token = random() % stop_after == 0 ? 99 : 1;
+      for (const int32_t token : run.draft) {
+        if (random() % 3 == 0) break;
+        results[i].tokens.push_back(token);
+      }
+      expected.next_position += static_cast<uint32_t>(results[i].tokens.size());
+      if (run.samples) results[i].tokens.push_back(random() % stop_after == 0 ? 99 : 1);
       if (random() % 100 == 0) results[i].error = Error(ErrorKind::kNumeric, "NaN");
     }
     ASSERT_EQ(tokens, plan.n_tokens);
@@ -379,11 +388,18 @@ TEST_P(SchedulerSoak, NoLeakNoStarvationNoOverrun) {
   EXPECT_GT(scheduler.totals().preemptions_recompute + scheduler.totals().preemptions_swap, 10u);
   EXPECT_EQ(scheduler.swap().used_bytes(), 0u);
   EXPECT_EQ(kv.usage().used_pages + kv.usage().promised_pages + kv.usage().unused_slots, 0u);
+  const SchedulerTotals& totals = scheduler.totals();
+  if (speculation == Speculation::kAlways) {
+    EXPECT_GT(totals.accepted_tokens, 1000u);
+    EXPECT_GT(totals.drafted_tokens, totals.accepted_tokens + 1000);
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Windows, SchedulerSoak,
-                         testing::Values(std::vector<uint32_t>{0}, std::vector<uint32_t>{20},
-                                         std::vector<uint32_t>{0, 20, 7}));
+INSTANTIATE_TEST_SUITE_P(
+    Windows, SchedulerSoak,
+    testing::Combine(testing::Values(std::vector<uint32_t>{0}, std::vector<uint32_t>{20},
+                                     std::vector<uint32_t>{0, 20, 7}),
+                     testing::Values(Speculation::kOff, Speculation::kAlways)));
 
 }  // namespace
 }  // namespace hadal

@@ -42,12 +42,28 @@ struct FakeStack {
     for (size_t i = 0; i < results.size(); ++i) {
       const PlannedRun& run = plan.runs[i];
       ids.push_back(run.sequence->request.id);
-      if (run.samples) results[i].token = answer ? answer(run) : 1;
+      if (run.samples) Answer(run, results[i]);
     }
     n_tokens = plan.n_tokens;
-    now += std::chrono::milliseconds(100);
+    n_logits = plan.n_logits;
+    drafts.clear();
+    for (const PlannedRun& run : plan.runs) {
+      drafts.push_back(static_cast<uint32_t>(run.draft.size()));
+    }
+    now += seconds ? std::chrono::duration_cast<TimePoint::duration>(
+                         std::chrono::duration<double>(seconds(plan)))
+                   : std::chrono::milliseconds(100);
     if (!plan.empty()) scheduler.Commit(results, now, events);
     return ids;
+  }
+  // Row after row, as far as the draft comes true.
+  void Answer(const PlannedRun& run, RunResult& result) const {
+    for (uint32_t i = 0;; ++i) {
+      int32_t token = answer ? answer(run) : 1;
+      if (text) token = text(run.sequence->request.id, run.sequence->size() + i);
+      result.tokens.push_back(token);
+      if (i == run.draft.size() || token != run.draft[i]) return;
+    }
   }
   const FinishedEvent* Finished(uint64_t id) const {
     for (const SequenceEvent& event : events) {
@@ -61,6 +77,14 @@ struct FakeStack {
       return e.sequence_id == id && std::holds_alternative<TokenEvent>(e.event);
     }));
   }
+  std::vector<int32_t> Tokens(uint64_t id) const {
+    std::vector<int32_t> tokens;
+    for (const SequenceEvent& event : events) {
+      const auto* token = std::get_if<TokenEvent>(&event.event);
+      if (token != nullptr && event.sequence_id == id) tokens.push_back(token->token);
+    }
+    return tokens;
+  }
   bool AllFree() const {
     const KvUsage usage = kv.usage();
     return usage.used_pages + usage.promised_pages + usage.unused_slots == 0 &&
@@ -73,7 +97,11 @@ struct FakeStack {
   std::vector<SequenceEvent> events;
   std::vector<PageOp> ops;  // of the last step
   uint32_t n_tokens = 0;    // of the last step
+  uint32_t n_logits = 0;
+  std::vector<uint32_t> drafts;                    // tokens, one per run
+  std::function<double(const StepPlan&)> seconds;  // that a step takes
   std::function<int32_t(const PlannedRun&)> answer;
+  std::function<int32_t(uint64_t id, uint32_t position)> text;  // goes before `answer`
 };
 
 }  // namespace hadal

@@ -9,6 +9,7 @@
 
 #include "kv/kv_manager.h"
 #include "sampling/params.h"
+#include "sched/draft.h"
 #include "sched/events.h"
 
 namespace hadal {
@@ -59,6 +60,8 @@ struct Sequence {
   TimePoint preempted;  // last time
   double predicted_wait = 0;
   double predicted_ttft = 0;
+  Draft draft;  // of the tokens that may come next
+  DraftRecord draft_record;
 
   bool started() const { return admission > 0; }
   uint32_t prompt_size() const { return static_cast<uint32_t>(request.prompt.size()); }

@@ -216,6 +216,28 @@ class Generate(CommandTest):
         _, _, err = run("generate", REEF, "-p", "Hello", "--temp", "1", "--seed", "9", "--stats")
         self.assertIn("seed 9", err)
 
+    def test_drafts_change_no_byte(self):
+        asked = ["generate", REEF, "-p", "What is the capital of Japan? The capital of Japan is",
+                 "--ignore-eos", "-n", "120", "--json", "--logprobs", "2", "--seed", "4"]
+        accepted = 0
+        for more in ([], ["--temp", "0.7"],
+                     ["--temp", "1", "--repetition-penalty", "1.1"]):
+            results = {}
+            for speculate in ("off", "always", "auto"):
+                out = json.loads(self.ok(*asked, *more, "--speculate", speculate, "--draft-max", "5"))
+                figures = out.pop("figures")
+                results[speculate] = out
+                if speculate == "off":
+                    self.assertEqual(figures["draft_tokens"], 0)
+                else:
+                    self.assertLessEqual(figures["accepted_draft_tokens"], figures["draft_tokens"])
+                    accepted += figures["accepted_draft_tokens"]
+            self.assertEqual(results["always"], results["off"])
+            self.assertEqual(results["auto"], results["off"])
+        self.assertGreater(accepted, 20)
+        self.fails(2, "--speculate", "generate", REEF, "-p", "Hello", "--speculate", "maybe")
+        self.fails(2, "--draft-max", "generate", REEF, "-p", "Hello", "--draft-max", "0")
+
     def test_says_which_limit_was_met(self):
         question = ["generate", REEF, "-p", "Hello", "--ignore-eos"]
         self.assertIn("3 tokens, -n", run(*question, "-n", "3")[2])

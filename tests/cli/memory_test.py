@@ -215,6 +215,10 @@ class Serve(unittest.TestCase):
         plan = json.loads(done.stdout)
         tokens = plan["kv"]["groups"][0]["pages"] * plan["kv"]["block_size"]
         total = plan["total_bytes"]
+        # These texts never repeat themselves: rows of logits for drafts are reserved, not touched.
+        done = subprocess.run([HADAL, "plan", model, *options, "--speculate", "off", "--json"], capture_output=True,
+                              check=True)
+        touched = json.loads(done.stdout)["total_bytes"]
         slack = max(4 * MIB, total // 50)
         with Server(model, options) as server:
             self.assertEqual(server.gauges("hadal_memory_planned_bytes"), plan["bytes"])
@@ -231,7 +235,7 @@ class Serve(unittest.TestCase):
         facts = f"{dtype}: planned {total}, peak {server.peak}, {plan['bytes']}, ready {reserved['overhead']}"
         print(facts, file=sys.stderr)
         self.assertLessEqual(server.peak, 1.03 * total, facts)
-        self.assertGreaterEqual(server.peak, 0.95 * total, facts)
+        self.assertGreaterEqual(server.peak, 0.95 * touched, facts)
         self.assertLessEqual(again - full, slack // 2, "memory grows while serving")
 
     def test_gqa_bf16(self):

@@ -116,7 +116,8 @@ class PlanTest(unittest.TestCase):
                     self.assertEqual(plan["kv"]["bytes_per_token"], shape.kv_token(dtype))
                     # Four whole contexts fit, and more is not reserved.
                     self.assertEqual(plan["bytes"]["kv"], 4 * 2048 * shape.kv_token(dtype))
-                    self.assertEqual(plan["bytes"]["logits"], 4 * shape.vocab * 4)
+                    # A row for each sequence, and eight draft tokens of four.
+                    self.assertEqual(plan["bytes"]["logits"], (4 + 4 * 8) * shape.vocab * 4)
                     self.assertEqual(plan["total_bytes"], sum(plan["bytes"].values()))
                     self.assertIn("not there: part of the weights", plan["notes"])
 
@@ -206,6 +207,7 @@ class PlanTest(unittest.TestCase):
         plain = self.plan(path, *base)["bytes"]
         for options, category in ((("--weights", "q8"), "weights"), (("--kv-dtype", "f32"), "kv"),
                                   (("--max-num-seqs", "33"), "logits"),
+                                  (("--speculate", "off"), "logits"), (("--draft-max", "9"), "logits"),
                                   (("--max-num-batched-tokens", "1024"), "activations"),
                                   (("--swap-space", "1g"), "swap"), (("--kv-memory", "1g"), "kv")):
             with self.subTest(options=options):
