@@ -18,7 +18,7 @@ constexpr uint32_t kRowTile = 12;  // the largest tile of any kernel; blocks are
 // Weights of one piece of work: long enough to stream, short enough to share out evenly.
 constexpr uint64_t kChunkBytes = 128 << 10;
 constexpr uint64_t kPiecesPerThread = 4;
-constexpr uint32_t kPanelTile = 2;
+constexpr uint32_t kPanelTile = 4;
 // Elements below which preparing in the calling thread beats waking the others.
 constexpr uint64_t kSerialPrepare = 4096;
 // Prepared rows of all heads held at a time (MLA).
