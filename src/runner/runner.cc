@@ -35,6 +35,7 @@ Runner::Runner(Model& model, KvCache& kv, const StepLimits& limits, SwapSpace* s
   positions_.reserve(limits.max_tokens);
   rope_lengths_.reserve(limits.max_tokens);
   logit_rows_.reserve(limits.max_logit_rows);
+  largest_.reserve(limits.max_logit_rows);
   generated_.reserve(limits.max_context);
   sequences_.reserve(limits.max_sequences);
   groups_.resize(kv.layout.groups.size());
@@ -148,16 +149,19 @@ void Runner::Run(const StepPlan& plan, std::span<RunResult> results) {
   for (const PageOp& op : plan.page_ops) Carry(op);
   Build(plan);
   const Tensor logits = model_.Forward(step_, kv_, taps_);
+  largest_.resize(logit_rows_.size());
+  if (!largest_.empty()) model_.backend().Argmax(logits, largest_);
   uint32_t first = 0;
   bool failed = false;
   for (size_t i = 0; i < results.size(); ++i) {
     const PlannedRun& run = plan.runs[i];
     if (run.n_logits == 0) continue;
     const Tensor rows(logits.row(first), run.n_logits, logits.cols, logits.stride);
+    const auto largest = std::span<const int32_t>(largest_).subspan(first, run.n_logits);
     first += run.n_logits;
     if (logits_observer_) logits_observer_(run, rows);
     try {
-      TakeLogits(run, rows, results[i]);
+      TakeLogits(run, rows, largest, results[i]);
     } catch (const Error& error) {
       results[i].error = error;
       failed = failed || error.kind() == ErrorKind::kNumeric;
@@ -166,7 +170,8 @@ void Runner::Run(const StepPlan& plan, std::span<RunResult> results) {
   if (failed) ExplainNonFinite(plan, results);
 }
 
-void Runner::TakeLogits(const PlannedRun& run, Tensor rows, RunResult& result) {
+void Runner::TakeLogits(const PlannedRun& run, Tensor rows, std::span<const int32_t> largest,
+                        RunResult& result) {
   const Sequence& sequence = *run.sequence;
   const SequenceRequest& request = sequence.request;
   const auto row = [&rows](uint32_t r) { return std::span<const float>(rows.row(r), rows.cols); };
@@ -181,10 +186,11 @@ void Runner::TakeLogits(const PlannedRun& run, Tensor rows, RunResult& result) {
   }
   if (!run.samples) return;
   const auto n_draft = static_cast<uint32_t>(run.draft.size());
-  Sample(run, row(rows.rows - 1 - n_draft), result);
+  const auto sample = [&](uint32_t r) { Sample(run, row(r), largest[r], result); };
+  sample(rows.rows - 1 - n_draft);
   for (uint32_t i = 0; i < n_draft && result.tokens[i] == run.draft[i]; ++i) {
     try {
-      Sample(run, row(rows.rows - n_draft + i), result);
+      sample(rows.rows - n_draft + i);
     } catch (const Error&) {
       // The next step begins with this row and fails as it would have without a draft.
       return;
@@ -194,7 +200,8 @@ void Runner::TakeLogits(const PlannedRun& run, Tensor rows, RunResult& result) {
 
 // Chooses the token after those of the sequence and those chosen before it in this step, each from
 // its own distribution and with its own random number.
-void Runner::Sample(const PlannedRun& run, std::span<const float> logits, RunResult& result) {
+void Runner::Sample(const PlannedRun& run, std::span<const float> logits, int32_t largest,
+                    RunResult& result) {
   const Sequence& sequence = *run.sequence;
   const SequenceRequest& request = sequence.request;
   const auto accepted = static_cast<uint32_t>(result.tokens.size());
@@ -210,7 +217,8 @@ void Runner::Sample(const PlannedRun& run, std::span<const float> logits, RunRes
                               .random = {.seed = *request.sampling.seed,
                                          .prompt_index = request.prompt_index,
                                          .choice_index = request.choice_index,
-                                         .position = sequence.size() + accepted}};
+                                         .position = sequence.size() + accepted},
+                              .largest = largest};
   const int32_t token = sampler_.Sample(logits, request.sampling, context);
   if (request.sampling.logprobs >= 0) {
     const auto top = static_cast<size_t>(request.sampling.logprobs);

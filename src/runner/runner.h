@@ -64,8 +64,11 @@ class Runner : public StepExecutor {
   void BuildPageTables(const StepPlan& plan);
   void BuildRaggedIndex(const StepPlan& plan);
   void Carry(const PageOp& op);
-  void TakeLogits(const PlannedRun& run, Tensor rows, RunResult& result);
-  void Sample(const PlannedRun& run, std::span<const float> logits, RunResult& result);
+  // largest[r]: what Backend::Argmax says of row r.
+  void TakeLogits(const PlannedRun& run, Tensor rows, std::span<const int32_t> largest,
+                  RunResult& result);
+  void Sample(const PlannedRun& run, std::span<const float> logits, int32_t largest,
+              RunResult& result);
   void ExplainNonFinite(const StepPlan& plan, std::span<RunResult> results);
 
   Model& model_;
@@ -80,6 +83,7 @@ class Runner : public StepExecutor {
   StepInput step_;  // views of the arrays below
   std::vector<int32_t> tokens_;
   std::vector<int32_t> generated_;  // scratch: with the part of a draft that came true
+  std::vector<int32_t> largest_;    // of each row of logits
   std::vector<uint32_t> positions_, rope_lengths_, logit_rows_;
   std::vector<StepSequence> sequences_;
   std::vector<GroupArrays> groups_;

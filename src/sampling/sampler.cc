@@ -41,8 +41,9 @@ Sampler::Sampler(uint32_t vocab) : vocab_(vocab), x_(vocab), counts_(vocab) {
 int32_t Sampler::Sample(std::span<const float> logits, const SamplingParams& params,
                         const SampleContext& context) {
   HADAL_CHECK(logits.size() == vocab_);
-  CheckLogits(logits);
+  if (context.largest < 0) CheckLogits(logits);
   if (params.temperature == 0.0f && !ChangesLogits(params, context)) {
+    if (context.largest >= 0) return context.largest;
     return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   }
   std::copy(logits.begin(), logits.end(), x_.begin());

@@ -37,6 +37,9 @@ struct SampleContext {
   std::span<const int32_t> generated = {};
   std::span<const int32_t> banned = {};  // step 2; empty once min_tokens are reached
   RandomKey random = {};
+  // The token of the largest logit, the lowest on a tie, where it is known and every logit is
+  // finite; else -1.
+  int32_t largest = -1;
 };
 
 // Scratch space for one vocabulary; keeps nothing between calls, so that a sequence needs no
