@@ -220,10 +220,12 @@ void CpuBackend::AddScaled(Tensor x, Tensor y, Tensor gate) {
 void CpuBackend::Argmax(Tensor x, std::span<int32_t> best) {
   ++ops_;
   HADAL_CHECK(best.size() == x.rows && x.cols > 0);
+  const ThreadWork before = thread_work;
   pool_.ParallelFor(x.rows, [&](int64_t row, int /*thread*/) {
     kernels_.elementwise.argmax(x.row(static_cast<uint32_t>(row)), x.cols,
                                 &best[static_cast<size_t>(row)]);
   });
+  if (step_ == nullptr) work_ += thread_work - before;  // what EndStep did not see
 }
 
 OpCounters CpuBackend::counters() const {

@@ -70,7 +70,7 @@ class CpuBackend final : public Backend {
   const StepInput* step_ = nullptr;
   KvCache* kv_ = nullptr;
   uint64_t ops_ = 0;
-  ThreadWork work_;         // of the calling thread, in steps
+  ThreadWork work_;         // of the calling thread
   ThreadWork before_step_;  // what it had done when the step began
 };
 
