@@ -55,7 +55,8 @@ class Hadal:
         decode = self.options.decode if cell.kind == "decode" else 0
         depth = cell.tokens if cell.kind == "decode" else 0
         report = json.loads(output([self.options.hadal, "bench", model, "-p", prompt, "-n", decode, "-d", depth, "-b",
-                                    cell.sequences, "-r", 1, "-t", self.options.threads, "--json"]))
+                                    cell.sequences, "-r", 1, "-t", self.options.threads, "--no-pack-cache",
+                                    "--json"]))
         row, = (r for r in report["results"] if r["kind"] == cell.kind)
         return report["peaks"], row["tok_s"], row["percent_of_peak"]
 

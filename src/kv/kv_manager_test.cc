@@ -10,7 +10,7 @@ namespace hadal {
 namespace {
 
 // Groups with the given windows, one layer each.
-KvLayout Layout(std::vector<uint32_t> windows, uint32_t block_size = 16) {
+KvLayout Layout(const std::vector<uint32_t>& windows, uint32_t block_size = 16) {
   ModelSpec spec;
   spec.n_layers = static_cast<uint32_t>(windows.size());
   for (const uint32_t window : windows) spec.layers.push_back({.window = window});

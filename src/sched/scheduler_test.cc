@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::seconds;
 
-KvLayout Layout(std::vector<uint32_t> windows) {
+KvLayout Layout(const std::vector<uint32_t>& windows) {
   ModelSpec spec;
   spec.n_layers = static_cast<uint32_t>(windows.size());
   for (const uint32_t window : windows) spec.layers.push_back({.window = window});
