@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/align.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -34,14 +35,6 @@ struct Header {
   uint64_t checksum = 0;  // of the fields above and the index
 };
 static_assert(sizeof(Header) == 64);
-
-uint64_t Align(uint64_t at) {
-  return (at + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-uint64_t Chunks(uint64_t bytes) {
-  return (bytes + kBlobChunk - 1) / kBlobChunk;
-}
 
 uint64_t Checksum(const Header& header, std::span<const std::byte> index) {
   const auto fields = std::as_bytes(std::span(&header, 1)).first(offsetof(Header, checksum));
@@ -89,7 +82,7 @@ void BlobWriter::Append(std::span<const std::byte> blob) {
     }
     checksums_.push_back(checksum);
   }
-  end_ = Align(start + blob.size());
+  end_ = AlignUp(start + blob.size(), kAlignment);
   if (end_ - flushed_ >= kFlush) {
     static_cast<void>(::sync_file_range(fd_, static_cast<off_t>(flushed_),
                                         static_cast<off_t>(end_ - flushed_),
@@ -155,8 +148,8 @@ void BlobReader::ReadIndex(std::span<const std::byte> index, uint64_t key_bytes,
     if (bytes > blobs_end - end) bad();
     starts_.push_back(end);
     first_checksums_.push_back(chunks);
-    end = Align(end + bytes);
-    chunks += Chunks(bytes);
+    end = AlignUp(end + bytes, kAlignment);
+    chunks += CeilDiv(bytes, kBlobChunk);
     if (end > blobs_end) bad();
   }
   if (end != blobs_end || index.size() != chunks * sizeof(uint64_t)) bad();
@@ -183,7 +176,8 @@ uint64_t BlobReader::bytes(size_t blob) const {
 
 void BlobReader::ReadChunk(size_t blob, uint64_t chunk, std::span<std::byte> to) const {
   const uint64_t size = bytes(blob);
-  HADAL_CHECK(chunk < Chunks(size) && to.size() == std::min(kBlobChunk, size - chunk * kBlobChunk));
+  HADAL_CHECK(chunk < CeilDiv(size, kBlobChunk) &&
+              to.size() == std::min(kBlobChunk, size - chunk * kBlobChunk));
   ReadAhead(starts_[blob] + chunk * kBlobChunk);
   uint64_t checksum = 0;
   for (uint64_t piece = 0; piece < to.size(); piece += kPiece) {

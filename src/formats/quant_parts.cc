@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "base/align.h"
 #include "base/error.h"
 #include "formats/config_reader.h"
 
@@ -17,10 +18,6 @@ struct Int4Format {
   uint32_t group_size = 0;  // 0: one group for the whole row
   bool zeros_minus_one = false;
 };
-
-uint64_t CeilDiv(uint64_t a, uint64_t b) {
-  return (a + b - 1) / b;
-}
 
 void CheckFp8Config(const ConfigReader& config) {
   config.Expect("fmt", "e4m3", "only e4m3 is supported");

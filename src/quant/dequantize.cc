@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/align.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "quant/blocks.h"
@@ -16,10 +17,6 @@ using quant_internal::Load;
 
 bool IsInt4(DType type) {
   return type == DType::kAwq4 || type == DType::kGptq4;
-}
-
-uint64_t CeilDiv(uint64_t a, uint64_t b) {
-  return a / b + (a % b != 0);
 }
 
 // a * b * c, or Error(kBadFile) where that does not fit 63 bits.

@@ -17,10 +17,6 @@ namespace {
 using quant_internal::FloatOffset;
 using quant_internal::Store;
 
-uint64_t CeilDiv(uint64_t a, uint64_t b) {
-  return a / b + (a % b != 0);
-}
-
 // Puts the 32 integers of one unit and row in place.
 void PutUnit(PanelKind kind, const uint8_t* u, uint32_t r, std::byte* unit) {
   if (kind == PanelKind::kP8) {

@@ -32,10 +32,6 @@ static_assert(Bytes(PanelKind::kP4, ScaleKind::kSuper, 16, false) == 2368);
 static_assert(Bytes(PanelKind::kP4, ScaleKind::kSuper, 16, true) == 2624);
 static_assert(Bytes(PanelKind::kP4, ScaleKind::kSuper, 32, true) == 2368);
 
-uint64_t CeilDiv(uint64_t a, uint64_t b) {
-  return a / b + (a % b != 0);
-}
-
 uint64_t BytesPerPanel(uint64_t cols, const PanelFormat& format) {
   const ChunkLayout chunk = LayoutOf(format);
   const uint64_t scales =

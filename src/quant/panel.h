@@ -66,6 +66,7 @@
 #include <memory>
 #include <span>
 
+#include "base/align.h"
 #include "quant/blocks.h"
 #include "quant/panel_arena.h"
 #include "quant/weight_policy.h"
@@ -107,10 +108,6 @@ struct ChunkLayout {
   uint32_t unit_bytes = 0;  // weights of 32 columns: 512 (kP8), 256 (kP4); 0 for plain floats
   uint32_t bytes = 0;
 };
-
-constexpr uint64_t AlignUp(uint64_t value, uint64_t alignment) {
-  return (value + alignment - 1) / alignment * alignment;
-}
 
 constexpr ChunkLayout LayoutOf(const PanelFormat& format) {
   ChunkLayout chunk;

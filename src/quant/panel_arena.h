@@ -1,6 +1,5 @@
-// Where packed weights lie: many matrices share a mapping of huge pages, so that an expert's
-// megabyte is read as fast as a layer's matrix. With pages of 4 KiB the hardware's prefetchers stop
-// at each, and decoding a mixture of experts reads at little more than half of the bandwidth.
+// Where packed weights lie: many matrices share a mapping of huge pages, as an expert's matrix
+// alone is smaller than one.
 #pragma once
 
 #include <cstddef>

@@ -206,9 +206,9 @@ void Runner::Sample(const PlannedRun& run, std::span<const float> logits, int32_
   const SequenceRequest& request = sequence.request;
   const auto accepted = static_cast<uint32_t>(result.tokens.size());
   std::span<const int32_t> generated = sequence.generated;
+  if (accepted == 1) generated_.assign(generated.begin(), generated.end());
   if (accepted > 0) {
-    generated_.assign(generated.begin(), generated.end());
-    generated_.insert(generated_.end(), result.tokens.begin(), result.tokens.end());
+    generated_.push_back(result.tokens.back());
     generated = generated_;
   }
   const SampleContext context{.prompt = request.prompt,

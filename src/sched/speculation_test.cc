@@ -240,24 +240,20 @@ TEST(Speculation, DecodesAndPromptsComeFirst) {
 }
 
 TEST(Speculation, NoMoreLogitsThanTheStepHasRowsFor) {
-  SchedulerLimits limits = Limits();
-  limits.max_logit_rows = 6;
-  FakeStack f(limits);
-  f.text = Loop;
-  for (const uint64_t id : {1u, 2u, 3u, 4u}) f.Add(MakeRequest(id, 14, 50));
-  f.Step();
-  f.Step();
-  EXPECT_EQ(f.drafts, (std::vector<uint32_t>{1, 1, 0, 0}));
-  EXPECT_EQ(f.n_logits, 6u);
-  Finish(f);
-  limits.max_logit_rows = 4;
-  FakeStack none(limits);
-  none.text = Loop;
-  for (const uint64_t id : {1u, 2u, 3u, 4u}) none.Add(MakeRequest(id, 14, 50));
-  none.Step();
-  none.Step();
-  EXPECT_EQ(none.drafts, (std::vector<uint32_t>{0, 0, 0, 0}));
-  Finish(none);
+  const auto second_step = [](uint32_t rows, const std::vector<uint32_t>& drafts) {
+    SchedulerLimits limits = Limits();
+    limits.max_logit_rows = rows;
+    FakeStack f(limits);
+    f.text = Loop;
+    for (const uint64_t id : {1u, 2u, 3u, 4u}) f.Add(MakeRequest(id, 14, 50));
+    f.Step();
+    f.Step();
+    EXPECT_EQ(f.drafts, drafts) << rows;
+    EXPECT_EQ(f.n_logits, rows);
+    Finish(f);
+  };
+  second_step(6, {1, 1, 0, 0});
+  second_step(4, {0, 0, 0, 0});
 }
 
 TEST(Speculation, CancelledFailedAndAbortedStepsLeaveNothing) {
