@@ -19,6 +19,7 @@ LEVELS = {
     "avx512": "Avx512",
     "avx512vnni": "Avx512Vnni",
     "avx512bf16": "Avx512Bf16",
+    "avx512amx": "Avx512Amx",
 }
 
 

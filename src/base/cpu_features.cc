@@ -9,13 +9,15 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace hadal {
 namespace {
 
-constexpr std::array<std::string_view, 6> kNames = {"portable", "avx2",       "avx2vnni",
-                                                    "avx512",   "avx512vnni", "avx512bf16"};
+constexpr std::array<std::string_view, 7> kNames = {
+    "portable", "avx2", "avx2vnni", "avx512", "avx512vnni", "avx512bf16", "avx512amx"};
 
 #if defined(__x86_64__)
 struct Registers {
@@ -39,6 +41,14 @@ bool Has(unsigned reg, int bit) {
   return (reg >> bit & 1) != 0;
 }
 
+// Linux saves tiles only for processes that asked for it: "Using XSTATE features in user space
+// applications" in its documentation. All threads of the process may use them then.
+bool MayUseTiles() {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // XFEATURE_XTILE_DATA
+  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
 std::vector<IsaLevel> Detect() {
   std::vector<IsaLevel> levels = {IsaLevel::kPortable};
   const Registers one = Cpuid(1, 0);
@@ -56,7 +66,12 @@ std::vector<IsaLevel> Detect() {
   if (avx2 && Has(seven_one.a, 4)) levels.push_back(IsaLevel::kAvx2Vnni);
   if (avx512) levels.push_back(IsaLevel::kAvx512);
   if (vnni) levels.push_back(IsaLevel::kAvx512Vnni);
-  if (vnni && Has(seven_one.a, 5)) levels.push_back(IsaLevel::kAvx512Bf16);
+  const bool bf16 = vnni && Has(seven_one.a, 5);
+  if (bf16) levels.push_back(IsaLevel::kAvx512Bf16);
+  const bool tiles = Has(seven.d, 22) && Has(seven.d, 24);
+  if (bf16 && tiles && (state & 0x60000) == 0x60000 && MayUseTiles()) {
+    levels.push_back(IsaLevel::kAvx512Amx);
+  }
   return levels;
 }
 #else
@@ -83,8 +98,8 @@ IsaLevel ChooseIsaLevel() {
   const auto name = std::find(kNames.begin(), kNames.end(), wanted);
   if (name == kNames.end()) {
     Fail(ErrorKind::kUsage,
-         "HADAL_ISA={}: no such level; choose portable, avx2, avx2vnni, avx512, avx512vnni or "
-         "avx512bf16",
+         "HADAL_ISA={}: no such level; choose portable, avx2, avx2vnni, avx512, avx512vnni, "
+         "avx512bf16 or avx512amx",
          wanted);
   }
   const auto level = static_cast<IsaLevel>(name - kNames.begin());

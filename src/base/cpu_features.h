@@ -15,12 +15,15 @@ enum class IsaLevel : int {
   kAvx512,      // AVX-512 F BW VL DQ
   kAvx512Vnni,  // + AVX512-VNNI
   kAvx512Bf16,  // + AVX512-BF16
+  kAvx512Amx,   // + AMX-BF16 (tiles)
 };
 
-// As in HADAL_ISA: "portable", "avx2", "avx2vnni", "avx512", "avx512vnni", "avx512bf16".
+// As in HADAL_ISA: "portable", "avx2", "avx2vnni", "avx512", "avx512vnni", "avx512bf16",
+// "avx512amx".
 std::string_view Name(IsaLevel level);
 
-// Levels this machine can run, ascending; asks CPUID and the operating system once.
+// Levels this machine can run, ascending; asks CPUID and the operating system once (on Linux, for
+// the use of tiles).
 const std::vector<IsaLevel>& SupportedIsaLevels();
 
 // The level to use: HADAL_ISA when set, else the best supported one. Throws Error(kUsage) when

@@ -20,6 +20,8 @@ const KernelTable& GetKernels(IsaLevel level) {
       return internal::Avx512VnniKernels();
     case IsaLevel::kAvx512Bf16:
       return internal::Avx512Bf16Kernels();
+    case IsaLevel::kAvx512Amx:
+      return internal::Avx512AmxKernels();
 #endif
     default:
       break;

@@ -6,6 +6,7 @@ namespace {
 
 // Integer panels have chunks of up to 256 columns; all forms are padded to it.
 constexpr uint32_t kPadCols = 256;
+constexpr uint32_t kPairCols = 32;  // a row of a tile
 constexpr uint32_t kLine = 64;
 constexpr uint32_t kSmallestGroup = 16;
 
@@ -17,8 +18,11 @@ uint32_t SpreadRow(uint64_t bytes) {
 
 }  // namespace
 
-ActivationForm FormFor(const PanelFormat& format) {
+ActivationForm FormFor(const LinearKernels& kernels, const PanelFormat& format) {
   ActivationForm form;
+  if (kernels.bf16_pairs && format.kind == PanelKind::kBF16 && format.scale_block == 0) {
+    form.kind = ActivationKind::kBf16Pair;
+  }
   if (format.scales == ScaleKind::kNone) return form;
   form.kind = ActivationKind::kInt8;
   form.group = format.group;
@@ -32,6 +36,12 @@ ActivationLayout LayoutFor(const ActivationForm& form, uint32_t cols) {
   layout.cols = cols;
   layout.padded_cols = cols;
   if (form.kind == ActivationKind::kF32) return layout;
+  if (form.kind == ActivationKind::kBf16Pair) {
+    layout.padded_cols = static_cast<uint32_t>(AlignUp(cols, kPairCols));
+    layout.scale_at = 2 * layout.padded_cols;
+    layout.row_bytes = SpreadRow(uint64_t{4} * layout.padded_cols);
+    return layout;
+  }
   HADAL_CHECK(form.group >= kSmallestGroup && kPadCols % form.group == 0);
   layout.padded_cols = static_cast<uint32_t>(AlignUp(cols, kPadCols));
   const uint32_t scale_bytes = layout.padded_cols / form.group * 4;
@@ -41,8 +51,10 @@ ActivationLayout LayoutFor(const ActivationForm& form, uint32_t cols) {
   return layout;
 }
 
-uint32_t MaxActivationRowBytes(uint32_t cols) {
-  return LayoutFor({ActivationKind::kInt8, kSmallestGroup, false, 0}, cols).row_bytes;
+uint32_t MaxActivationRowBytes(const LinearKernels& kernels, uint32_t cols) {
+  const ActivationForm form{kernels.bf16_pairs ? ActivationKind::kBf16Pair : ActivationKind::kInt8,
+                            kSmallestGroup, false, 0};
+  return LayoutFor(form, cols).row_bytes;
 }
 
 }  // namespace hadal

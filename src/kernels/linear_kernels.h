@@ -5,6 +5,7 @@
 //   kF32    the f32 rows themselves
 //   kInt8   per row and group of G columns: scale = max |x| / 127, q = round(x * (127 / max)) to
 //           nearest even. A non-finite x makes the group's scale NaN, so that it is not lost.
+//   kBf16Pair  per row the nearest bf16 of every x, then of what that lost: errs by 2^-17 of x
 //
 // Every element is reduced in one order, whatever the number of rows, panels or threads:
 //   integers   group by group, columns ascending; the dot product of a group is exact in int32
@@ -12,6 +13,8 @@
 //              minimum, acc = fma(m, scale * sum(q), acc)
 //   floats     acc = fma(w, x, acc) for columns ascending, w widened to f32. With block scales,
 //              block by block: the sum of the block from zero, then acc = fma(sum, scale, acc).
+//   pairs      32 columns at a time, as the tile instruction does it (Intel's manual, "TDPBF16PS"):
+//              the products of the nearest values, then the others'.
 // `fma` is fused but for the portable level. The bias is added last.
 #pragma once
 
@@ -23,7 +26,7 @@
 
 namespace hadal {
 
-enum class ActivationKind : uint8_t { kF32, kInt8 };
+enum class ActivationKind : uint8_t { kF32, kInt8, kBf16Pair };
 
 // What prepared activations look like; weights with equal forms share them.
 struct ActivationForm {
@@ -35,7 +38,8 @@ struct ActivationForm {
   friend bool operator==(const ActivationForm&, const ActivationForm&) = default;
 };
 
-// Bytes of one prepared row: values, then (kInt8) f32 scales and the third array, one per group.
+// Bytes of one prepared row: values, then (kInt8) f32 scales and the third array, one per group, or
+// (kBf16Pair) the second values, where scales are else.
 struct ActivationLayout {
   uint32_t cols = 0;         // as given
   uint32_t padded_cols = 0;  // values held; those beyond cols are zero
@@ -44,11 +48,8 @@ struct ActivationLayout {
   uint32_t row_bytes = 0;  // a multiple of 64, and not of 4096 (rows would share cache sets)
 };
 
-ActivationForm FormFor(const PanelFormat& format);
 // kF32 takes no preparation: row_bytes is 0.
 ActivationLayout LayoutFor(const ActivationForm& form, uint32_t cols);
-// No form of a row of `cols` takes more.
-uint32_t MaxActivationRowBytes(uint32_t cols);
 
 // Prepares one row of x into `out` (64-byte aligned).
 struct PrepareRow {
@@ -89,6 +90,12 @@ inline uint64_t BytesMoved(const PanelFormat& /*format*/, const LinearTask& task
 struct LinearKernels {
   Kernel<void(const PrepareRow& row)> prepare;
   Kernel<void(const PanelFormat& format, const LinearTask& task)> linear;
+  bool bf16_pairs = false;  // what BF16 panels without block scales want: kBf16Pair, else kF32
 };
+
+// The form of activations that these kernels want for such weights.
+ActivationForm FormFor(const LinearKernels& kernels, const PanelFormat& format);
+// No form that they want takes more for a row of `cols`.
+uint32_t MaxActivationRowBytes(const LinearKernels& kernels, uint32_t cols);
 
 }  // namespace hadal

@@ -115,7 +115,7 @@ std::vector<float> RandomRows(size_t n, uint32_t seed) {
 struct Input {
   Input(const LinearKernels& kernels, const PanelFormat& format, const std::vector<float>& x,
         uint32_t rows, uint32_t cols) {
-    form = FormFor(format);
+    form = FormFor(kernels, format);
     layout = LayoutFor(form, cols);
     if (form.kind == ActivationKind::kF32) {
       data = reinterpret_cast<const std::byte*>(x.data());
@@ -133,7 +133,7 @@ struct Input {
   // What the row stands for: x as rounded.
   double Value(const std::vector<float>& x, uint32_t row, uint32_t k, uint32_t cols) const {
     const float value = x[size_t{row} * cols + k];
-    if (form.kind == ActivationKind::kF32) return value;
+    if (form.kind != ActivationKind::kInt8) return value;
     float max = 0;
     const uint32_t first = k / form.group * form.group;
     for (uint32_t i = first; i < std::min(first + form.group, cols); ++i) {

@@ -13,8 +13,8 @@ namespace {
 
 // Prepared rows of a block: half of a 2 MiB second-level cache, beside the weights passing through.
 constexpr uint64_t kBlockBytes = 1 << 20;
-constexpr uint32_t kMinBlockRows = 48;
-constexpr uint32_t kRowTile = 12;  // the largest tile of any kernel; blocks are multiples of it
+constexpr uint32_t kMinBlockRows = 96;
+constexpr uint32_t kRowTile = 48;  // blocks are whole tiles, which have 6, 12 or 16 rows
 // Weights of one piece of work: long enough to stream, short enough to share out evenly.
 constexpr uint64_t kChunkBytes = 128 << 10;
 constexpr uint64_t kPiecesPerThread = 4;
@@ -49,8 +49,9 @@ uint32_t MaxInput(const ModelSpec& spec) {
   return most;
 }
 
-uint64_t HeadRowBytes(const AttentionSpec& a) {
-  return uint64_t{a.n_heads} * MaxActivationRowBytes(std::max(a.qk_nope_head_dim, a.kv_lora_rank));
+uint64_t HeadRowBytes(const LinearKernels& kernels, const AttentionSpec& a) {
+  return uint64_t{a.n_heads} *
+         MaxActivationRowBytes(kernels, std::max(a.qk_nope_head_dim, a.kv_lora_rank));
 }
 
 }  // namespace
@@ -66,9 +67,9 @@ CpuLinear::Sizes CpuLinear::SizesFor(const ModelSpec& spec, const StepLimits& li
   Sizes sizes;
   const uint64_t rows = std::max(limits.max_tokens, limits.max_logit_rows);
   const uint32_t input = MaxInput(spec);
-  sizes.input = Line(rows * MaxActivationRowBytes(input));
+  sizes.input = Line(rows * MaxActivationRowBytes(kernels_->linear, input));
   if (spec.attention.kind == AttentionKind::kMla) {
-    const uint64_t row = HeadRowBytes(spec.attention);
+    const uint64_t row = HeadRowBytes(kernels_->linear, spec.attention);
     sizes.input = std::max(sizes.input, Line(std::max(row, std::min(kHeadBytes, rows * row))));
   }
   sizes.thread = Line(uint64_t{4} * input);  // a permuted row
@@ -77,7 +78,8 @@ CpuLinear::Sizes CpuLinear::SizesFor(const ModelSpec& spec, const StepLimits& li
     sizes.experts = spec.moe->n_experts;
     sizes.pairs = rows * spec.moe->n_used;
     sizes.hidden = Line(sizes.pairs * spec.moe->intermediate * 4);
-    sizes.hidden_input = Line(sizes.pairs * MaxActivationRowBytes(spec.moe->intermediate));
+    sizes.hidden_input =
+        Line(sizes.pairs * MaxActivationRowBytes(kernels_->linear, spec.moe->intermediate));
     sizes.thread = std::max(sizes.thread, MoeScratchBytes());
     inputs *= 2;
   }
@@ -119,7 +121,7 @@ std::byte* CpuLinear::ThreadScratch(int thread) const {
 }
 
 CpuLinear::InputKey CpuLinear::KeyOf(const PanelMatrix& matrix) const {
-  InputKey key{FormFor(matrix.format()), nullptr};
+  InputKey key{FormFor(kernels_->linear, matrix.format()), nullptr};
   if (!matrix.column_permutation().empty()) key.permutation = matrix.column_permutation().data();
   return key;
 }
@@ -243,7 +245,7 @@ void CpuLinear::Group(Tensor x, std::span<const LinearArgs> linears) {
 }
 
 void CpuLinear::Heads(const HeadLinearArgs& args) {
-  const uint64_t row = uint64_t{args.heads} * MaxActivationRowBytes(args.in_dim);
+  const uint64_t row = uint64_t{args.heads} * MaxActivationRowBytes(kernels_->linear, args.in_dim);
   const auto fit = static_cast<uint32_t>(std::max<uint64_t>(sizes_.input / row, 1));
   for (uint32_t first = 0; first < args.x.rows; first += fit) {
     RunHeads(args, first, std::min(fit, args.x.rows - first));

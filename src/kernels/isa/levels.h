@@ -12,6 +12,7 @@ const KernelTable& Avx2VnniKernels();
 const KernelTable& Avx512Kernels();
 const KernelTable& Avx512VnniKernels();
 const KernelTable& Avx512Bf16Kernels();
+const KernelTable& Avx512AmxKernels();
 #endif
 
 }  // namespace hadal::internal
