@@ -31,6 +31,7 @@ struct AttentionSplitArgs {
   uint32_t n_tiles = 0;
   uint32_t first_token = 0;        // position of the first tile's first token, a multiple of 16
   const float* queries = nullptr;  // [n_queries][query_stride], zero from the head's end to k_dim
+  bool query_pairs = false;        // prepare_query made them: `scale` is in them
   uint32_t query_stride = 0;
   uint32_t n_queries = 0;
   const uint32_t* begin = nullptr;  // [n_queries]: query i sees the positions [begin[i], end[i])
@@ -79,6 +80,9 @@ struct AttentionTileKernels {
   // bf16 is rounded to nearest even; for the 8-bit types see tensor/byte_vector.h.
   Kernel<void(const StoreTokenArgs& args)> store_k;
   Kernel<void(const StoreTokenArgs& args)> store_v;
+  // Queries as attend_split likes them best, in place; not every type and level has it. k_dim is a
+  // multiple of 32, v_dim then one of 16. `query` is 64-byte aligned.
+  Kernel<void(float* query, uint32_t k_dim, float scale)> prepare_query;
 };
 
 struct AttentionKernels {

@@ -15,6 +15,8 @@ class Kernel<void(Args...)> {
   constexpr Kernel() = default;
   constexpr Kernel(void (*function)(Args...)) : function_(function) {}  // NOLINT: table entries
 
+  explicit operator bool() const { return function_ != nullptr; }
+
   void operator()(Args... args) const {
     ++thread_work.kernel_calls;
     if constexpr (requires { BytesMoved(args...); }) thread_work.bytes += BytesMoved(args...);

@@ -38,7 +38,6 @@ ActivationLayout LayoutFor(const ActivationForm& form, uint32_t cols) {
   if (form.kind == ActivationKind::kF32) return layout;
   if (form.kind == ActivationKind::kBf16Pair) {
     layout.padded_cols = static_cast<uint32_t>(AlignUp(cols, kPairCols));
-    layout.scale_at = 2 * layout.padded_cols;
     layout.row_bytes = SpreadRow(uint64_t{4} * layout.padded_cols);
     return layout;
   }

@@ -39,7 +39,7 @@ struct ActivationForm {
 };
 
 // Bytes of one prepared row: values, then (kInt8) f32 scales and the third array, one per group, or
-// (kBf16Pair) the second values, where scales are else.
+// (kBf16Pair) for every 32 columns 64 bytes of the one values, then of the others.
 struct ActivationLayout {
   uint32_t cols = 0;         // as given
   uint32_t padded_cols = 0;  // values held; those beyond cols are zero

@@ -142,11 +142,13 @@ void CpuAttention::Latent(const StepInput& step, const KvCache& kv, const Attent
   Run(problem);
 }
 
-void CpuAttention::Run(const Problem& problem) {
+void CpuAttention::Run(Problem& problem) {
   HADAL_CHECK(workspace_ != nullptr);
   HADAL_CHECK(problem.kv->layout.k_dim <= sizes_.query_stride);
   HADAL_CHECK(problem.v_dim <= sizes_.acc_stride);
   tile_kernels_ = &TileKernels(*kernels_, problem.kv->layout.dtype);
+  problem.query_pairs = static_cast<bool>(tile_kernels_->prepare_query) &&
+                        problem.kv->layout.k_dim % 32 == 0 && problem.v_dim % 16 == 0;
   MakeBlocks(problem);
   if (blocks_.empty()) return;
   uint64_t total = 0;
@@ -291,6 +293,9 @@ void CpuAttention::Pack(const Problem& problem, const Item& item, float* queries
                         query + part.offset);
     }
     std::fill(end, query + problem.kv->layout.k_dim, 0.0f);
+    if (problem.query_pairs) {
+      tile_kernels_->prepare_query(query, problem.kv->layout.k_dim, problem.scale);
+    }
   }
 }
 
@@ -344,6 +349,7 @@ void CpuAttention::Attend(const Problem& problem, const Item& item, uint32_t spl
   args.n_tiles = end - first;
   args.first_token = first * kTileTokens;
   args.queries = scratch.queries;
+  args.query_pairs = problem.query_pairs;
   args.query_stride = static_cast<uint32_t>(sizes_.query_stride);
   args.n_queries = item.n_queries();
   args.begin = begins;

@@ -28,7 +28,10 @@ double WorstRow(const AttentionCase& shape, const std::vector<float>& got,
   return worst;
 }
 
-constexpr double kTolerance = 1e-5;
+// At levels with tiles, pairs of bf16 lose up to 2^-17 of queries and of weights.
+double Tolerance(IsaLevel level) {
+  return level < IsaLevel::kAvx512Amx ? 1e-5 : 2e-5;
+}
 
 // There the portable kernels take a hundred times as long.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -96,7 +99,7 @@ TEST_P(AttentionTest, EqualsTheDefinition) {
       const std::vector<float> want = PlainAttention(parity.shape, one[0]);
       const AttentionRun run =
           RunCpuAttention(parity.shape, one, Chunked(parity.tokens, 100), {GetParam(), 2, 3});
-      ASSERT_LT(WorstRow(parity.shape, run.out[0], want), kTolerance)
+      ASSERT_LT(WorstRow(parity.shape, run.out[0], want), Tolerance(GetParam()))
           << Describe(parity.shape, parity.tokens);
     }
   }

@@ -3,6 +3,9 @@
 // and write, hence the assembler.
 #pragma once
 
+// Compilers name their own macros differently.
+#define HADAL_TILES 1
+
 #include <immintrin.h>
 
 #include <cstddef>
