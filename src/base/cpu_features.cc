@@ -68,7 +68,7 @@ std::vector<IsaLevel> Detect() {
   if (vnni) levels.push_back(IsaLevel::kAvx512Vnni);
   const bool bf16 = vnni && Has(seven_one.a, 5);
   if (bf16) levels.push_back(IsaLevel::kAvx512Bf16);
-  const bool tiles = Has(seven.d, 22) && Has(seven.d, 24);
+  const bool tiles = Has(seven.d, 22) && Has(seven.d, 24) && Has(seven.d, 25);
   if (bf16 && tiles && (state & 0x60000) == 0x60000 && MayUseTiles()) {
     levels.push_back(IsaLevel::kAvx512Amx);
   }

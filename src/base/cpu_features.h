@@ -15,7 +15,7 @@ enum class IsaLevel : int {
   kAvx512,      // AVX-512 F BW VL DQ
   kAvx512Vnni,  // + AVX512-VNNI
   kAvx512Bf16,  // + AVX512-BF16
-  kAvx512Amx,   // + AMX-BF16 (tiles)
+  kAvx512Amx,   // + AMX-INT8 and AMX-BF16 (tiles)
 };
 
 // As in HADAL_ISA: "portable", "avx2", "avx2vnni", "avx512", "avx512vnni", "avx512bf16",

@@ -218,7 +218,7 @@ TEST_P(Linear, EveryFormatEqualsPlainLoops) {
 
 TEST_P(Linear, ARowHasTheSameBitsInAnyBatch) {
   const LinearKernels& kernels = GetKernels(GetParam()).linear;
-  constexpr uint32_t kRows = 37;
+  constexpr uint32_t kRows = 77;  // more than the fewest of any kernel for many rows
   constexpr uint32_t kOut = 56;  // four panels, the last one half full
   for (const PanelFormat& format : Formats()) {
     const uint32_t cols = ColsFor(format).back();
@@ -231,7 +231,7 @@ TEST_P(Linear, ARowHasTheSameBitsInAnyBatch) {
       task.rows += i * task.row_bytes;
       kernels.linear(format, task);
     }
-    for (uint32_t n = 2; n <= kRows; ++n) {
+    for (uint32_t n = 2; n <= kRows; n += n < 37 ? 1 : 20) {
       std::vector<float> out(size_t{n} * kOut);
       kernels.linear(format, TaskFor(w, input, n, out.data()));
       ASSERT_TRUE(std::equal(out.begin(), out.end(), alone.begin()))

@@ -60,6 +60,26 @@ template <int kC, int kA, int kB>
   __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
 }
 
+// The same for four bytes at a time and sums in int32; bytes of A are signed, those of B or not.
+template <int kC, int kA, int kB, bool kSignedB>
+[[gnu::always_inline]] inline void MultiplyByteTiles() {
+  if constexpr (kSignedB) {
+    __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
+  } else {
+    __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
+  }
+}
+
+[[gnu::always_inline]] inline void StoreBytes(uint8_t* p, U8x64 a) {
+  _mm512_storeu_si512(p, a.v);
+}
+[[gnu::always_inline]] inline U8x64 SetBytes(uint8_t x) {
+  return {_mm512_set1_epi8(static_cast<char>(x))};
+}
+[[gnu::always_inline]] inline U8x64 Less(U8x64 a, U8x64 b) {
+  return {_mm512_sub_epi8(a.v, b.v)};
+}
+
 // Into the second-level cache.
 [[gnu::always_inline]] inline void PrefetchFar(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
