@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/check.h"
 #include "kernels/linear_kernels.h"
 
@@ -51,9 +53,10 @@ ActivationLayout LayoutFor(const ActivationForm& form, uint32_t cols) {
 }
 
 uint32_t MaxActivationRowBytes(const LinearKernels& kernels, uint32_t cols) {
-  const ActivationForm form{kernels.bf16_pairs ? ActivationKind::kBf16Pair : ActivationKind::kInt8,
-                            kSmallestGroup, false, 0};
-  return LayoutFor(form, cols).row_bytes;
+  const uint32_t ints =
+      LayoutFor({ActivationKind::kInt8, kSmallestGroup, false, 0}, cols).row_bytes;
+  if (!kernels.bf16_pairs) return ints;
+  return std::max(ints, LayoutFor({ActivationKind::kBf16Pair, 0, false, 0}, cols).row_bytes);
 }
 
 }  // namespace hadal
