@@ -218,8 +218,8 @@ TEST_P(Linear, EveryFormatEqualsPlainLoops) {
 
 TEST_P(Linear, ARowHasTheSameBitsInAnyBatch) {
   const LinearKernels& kernels = GetKernels(GetParam()).linear;
-  constexpr uint32_t kRows = 77;  // more than the fewest of any kernel for many rows
-  constexpr uint32_t kOut = 56;  // four panels, the last one half full
+  constexpr uint32_t kRows = 77;  // more than any kernel for many rows wants
+  constexpr uint32_t kOut = 56;   // four panels, the last one half full
   for (const PanelFormat& format : Formats()) {
     const uint32_t cols = ColsFor(format).back();
     const PanelMatrix w = RandomMatrix(kOut, cols, format, 11);
