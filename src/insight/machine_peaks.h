@@ -7,7 +7,7 @@ namespace hadal {
 
 struct MachinePeaks {
   double read_gbs = 0;     // memory read by all threads, GB/s (10^9 bytes)
-  double bf16_gflops = 0;  // bf16 dot products where the level has them, else f32 multiply-adds
+  double bf16_gflops = 0;  // f32 multiply-adds, what bf16 weights take but on tiles
   double int8_gops = 0;    // u8 x s8 dot products
 };
 

@@ -80,10 +80,14 @@ struct AttentionTileKernels {
   // bf16 is rounded to nearest even; for the 8-bit types see tensor/byte_vector.h.
   Kernel<void(const StoreTokenArgs& args)> store_k;
   Kernel<void(const StoreTokenArgs& args)> store_v;
-  // Queries as attend_split likes them best, in place; not every type and level has it. k_dim is a
-  // multiple of 32, v_dim then one of 16. `query` is 64-byte aligned.
+  // A query as attend_split likes it best, in place, 64-byte aligned: where PreparesQueries().
   Kernel<void(float* query, uint32_t k_dim, float scale)> prepare_query;
 };
+
+// For keys and values of such sizes; not every type and level does.
+inline bool PreparesQueries(const AttentionTileKernels& kernels, uint32_t k_dim, uint32_t v_dim) {
+  return kernels.prepare_query && k_dim % 32 == 0 && v_dim % 16 == 0;
+}
 
 struct AttentionKernels {
   AttentionTileKernels f32;

@@ -8,7 +8,6 @@ namespace {
 
 // Integer panels have chunks of up to 256 columns; all forms are padded to it.
 constexpr uint32_t kPadCols = 256;
-constexpr uint32_t kPairCols = 32;  // a row of a tile
 constexpr uint32_t kLine = 64;
 constexpr uint32_t kSmallestGroup = 16;
 
@@ -39,7 +38,7 @@ ActivationLayout LayoutFor(const ActivationForm& form, uint32_t cols) {
   layout.padded_cols = cols;
   if (form.kind == ActivationKind::kF32) return layout;
   if (form.kind == ActivationKind::kBf16Pair) {
-    layout.padded_cols = static_cast<uint32_t>(AlignUp(cols, kPairCols));
+    layout.padded_cols = static_cast<uint32_t>(AlignUp(cols, kBf16PairBlock));
     layout.row_bytes = SpreadRow(uint64_t{4} * layout.padded_cols);
     return layout;
   }

@@ -38,8 +38,11 @@ struct ActivationForm {
   friend bool operator==(const ActivationForm&, const ActivationForm&) = default;
 };
 
-// Bytes of one prepared row: values, then (kInt8) f32 scales and the third array, one per group, or
-// (kBf16Pair) for every 32 columns 64 bytes of the one values, then of the others.
+// Columns of a kBf16Pair whose nearest values lie together, with the others behind them.
+inline constexpr uint32_t kBf16PairBlock = 32;
+
+// Bytes of one prepared row: values, then (kInt8) f32 scales and the third array, one per group; or
+// (kBf16Pair) blocks of pairs.
 struct ActivationLayout {
   uint32_t cols = 0;         // as given
   uint32_t padded_cols = 0;  // values held; those beyond cols are zero

@@ -142,13 +142,11 @@ void CpuAttention::Latent(const StepInput& step, const KvCache& kv, const Attent
   Run(problem);
 }
 
-void CpuAttention::Run(Problem& problem) {
+void CpuAttention::Run(const Problem& problem) {
   HADAL_CHECK(workspace_ != nullptr);
   HADAL_CHECK(problem.kv->layout.k_dim <= sizes_.query_stride);
   HADAL_CHECK(problem.v_dim <= sizes_.acc_stride);
   tile_kernels_ = &TileKernels(*kernels_, problem.kv->layout.dtype);
-  problem.query_pairs = static_cast<bool>(tile_kernels_->prepare_query) &&
-                        problem.kv->layout.k_dim % 32 == 0 && problem.v_dim % 16 == 0;
   MakeBlocks(problem);
   if (blocks_.empty()) return;
   uint64_t total = 0;
@@ -281,6 +279,8 @@ void CpuAttention::MergeWave(const Problem& problem, uint32_t index, uint32_t fi
 }
 
 void CpuAttention::Pack(const Problem& problem, const Item& item, float* queries) const {
+  const uint32_t k_dim = problem.kv->layout.k_dim;
+  const bool prepare = PreparesQueries(*tile_kernels_, k_dim, problem.v_dim);
   for (uint32_t i = 0; i < item.n_queries(); ++i) {
     const uint32_t row = item.block->first_row + i / item.n_heads - problem.first_row;
     const uint32_t head = item.first_head + i % item.n_heads;
@@ -292,10 +292,8 @@ void CpuAttention::Pack(const Problem& problem, const Item& item, float* queries
       end = std::copy_n(part.x.row(row) + head * part.head_stride + part.first, part.n,
                         query + part.offset);
     }
-    std::fill(end, query + problem.kv->layout.k_dim, 0.0f);
-    if (problem.query_pairs) {
-      tile_kernels_->prepare_query(query, problem.kv->layout.k_dim, problem.scale);
-    }
+    std::fill(end, query + k_dim, 0.0f);
+    if (prepare) tile_kernels_->prepare_query(query, k_dim, problem.scale);
   }
 }
 
@@ -349,7 +347,7 @@ void CpuAttention::Attend(const Problem& problem, const Item& item, uint32_t spl
   args.n_tiles = end - first;
   args.first_token = first * kTileTokens;
   args.queries = scratch.queries;
-  args.query_pairs = problem.query_pairs;
+  args.query_pairs = PreparesQueries(*tile_kernels_, layout.k_dim, problem.v_dim);
   args.query_stride = static_cast<uint32_t>(sizes_.query_stride);
   args.n_queries = item.n_queries();
   args.begin = begins;

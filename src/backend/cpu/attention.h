@@ -77,7 +77,6 @@ class CpuAttention {
     uint32_t kv_heads = 0, heads_per_kv = 0;
     uint32_t v_dim = 0;
     bool values_in_keys = false;
-    bool query_pairs = false;  // AttentionSplitArgs::query_pairs
   };
   // Neighbouring rows of one sequence that go together.
   struct Block {
@@ -132,7 +131,7 @@ class CpuAttention {
 
   void Latent(const StepInput& step, const KvCache& kv, const AttentionMlaArgs& args,
               uint32_t first_row, Tensor q, Tensor latent);
-  void Run(Problem& problem);
+  void Run(const Problem& problem);
   void MakeBlocks(const Problem& problem);
   void RunWhole(const Problem& problem);
   void RunWaves(const Problem& problem);

@@ -14,6 +14,8 @@
 namespace hadal {
 namespace {  // NOLINT: one copy per ISA level is the point
 
+constexpr uint32_t kTileRows = 16;
+
 // As the processor reads it: Intel's manual, "LDTILECFG".
 struct alignas(64) TileShapes {
   uint8_t palette = 1;
@@ -53,6 +55,18 @@ template <int kTile>
                    : "i"(kTile), "r"(rows), "r"(stride)
                    : "memory");
 }
+// Calls body(first, n) for groups of up to kTileRows rows, after shape(n) where tiles had another
+// number of rows; `shaped` is how many they have, 0 at first.
+template <typename Shape, typename Body>
+[[gnu::always_inline]] inline void ForTileRows(uint32_t n_rows, uint32_t& shaped, Shape&& shape,
+                                               Body&& body) {
+  for (uint32_t first = 0; first < n_rows; first += kTileRows) {
+    const uint32_t n = n_rows - first < kTileRows ? n_rows - first : kTileRows;
+    if (n != shaped) shape(shaped = n);
+    body(first, n);
+  }
+}
+
 // C[m][n] += sum over pairs p of A[m][2p] * B[p][n][0] and A[m][2p + 1] * B[p][n][1]: A holds rows
 // of bf16, B 16 lanes of pairs, C f32. Subnormal numbers count as zero.
 template <int kC, int kA, int kB>
