@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -216,6 +217,13 @@ class Backend {
   // best[i] = the column of row i's largest value, the lowest on a tie; -1 where a value of the row
   // is not finite.
   virtual void Argmax(Tensor x, std::span<int32_t> best) = 0;
+
+  // Work of the host between steps: body(index, thread) for every index in [0, n), on threads
+  // [0, host_threads()). `body` must not throw.
+  virtual int host_threads() const { return 1; }
+  virtual void RunOnHost(int64_t n, const std::function<void(int64_t index, int thread)>& body) {
+    for (int64_t i = 0; i < n; ++i) body(i, 0);
+  }
 
   virtual OpCounters counters() const = 0;
 };

@@ -1,6 +1,7 @@
 #include "runner/runner.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <new>
 #include <utility>
@@ -23,20 +24,31 @@ uint32_t RopeLength(const Sequence& sequence, uint32_t position) {
   return std::max(sequence.prompt_size(), position + 1);
 }
 
+// Sequences that choose their tokens at the same time at most: each takes memory of its own.
+constexpr uint32_t kMostChoosers = 16;
+
+// Whether more than the largest logit is asked for.
+bool IsCostly(const PlannedRun& run) {
+  const SamplingParams& sampling = run.sequence->request.sampling;
+  return sampling.temperature != 0.0f || sampling.logprobs >= 0 ||
+         run.sequence->request.prompt_logprobs;
+}
+
 }  // namespace
 
 Runner::Runner(Model& model, KvCache& kv, const StepLimits& limits, SwapSpace* swap)
-    : model_(model),
-      kv_(kv),
-      swap_(swap),
-      sampler_(model.spec().vocab),
-      length_dependent_rope_(model.rope().length_dependent()) {
+    : model_(model), kv_(kv), swap_(swap), length_dependent_rope_(model.rope().length_dependent()) {
   tokens_.reserve(limits.max_tokens);
   positions_.reserve(limits.max_tokens);
   rope_lengths_.reserve(limits.max_tokens);
   logit_rows_.reserve(limits.max_logit_rows);
   largest_.reserve(limits.max_logit_rows);
-  generated_.reserve(limits.max_context);
+  const auto choosers = std::min<uint32_t>(
+      {static_cast<uint32_t>(model.backend().host_threads()), limits.max_sequences, kMostChoosers});
+  for (uint32_t i = 0; i < std::max(choosers, 1u); ++i) {
+    choosers_.emplace_back(model.spec().vocab).generated.reserve(limits.max_context);
+  }
+  samples_.reserve(limits.max_sequences);
   sequences_.reserve(limits.max_sequences);
   groups_.resize(kv.layout.groups.size());
   const size_t blocks = limits.max_context / kv.layout.block_size + 1;
@@ -151,27 +163,47 @@ void Runner::Run(const StepPlan& plan, std::span<RunResult> results) {
   const Tensor logits = model_.Forward(step_, kv_, taps_);
   largest_.resize(logit_rows_.size());
   if (!largest_.empty()) model_.backend().Argmax(logits, largest_);
+  samples_.clear();
   uint32_t first = 0;
-  bool failed = false;
+  int64_t costly = 0;
   for (size_t i = 0; i < results.size(); ++i) {
     const PlannedRun& run = plan.runs[i];
     if (run.n_logits == 0) continue;
     const Tensor rows(logits.row(first), run.n_logits, logits.cols, logits.stride);
-    const auto largest = std::span<const int32_t>(largest_).subspan(first, run.n_logits);
-    first += run.n_logits;
     if (logits_observer_) logits_observer_(run, rows);
-    try {
-      TakeLogits(run, rows, largest, results[i]);
-    } catch (const Error& error) {
-      results[i].error = error;
-      failed = failed || error.kind() == ErrorKind::kNumeric;
-    }
+    samples_.push_back(
+        {&run, rows, std::span<const int32_t>(largest_).subspan(first, run.n_logits), &results[i]});
+    first += run.n_logits;
+    costly += IsCostly(run) ? 1 : 0;
   }
+  TakeAll(std::min(costly, static_cast<int64_t>(choosers_.size())));
+  const bool failed = std::any_of(results.begin(), results.end(), [](const RunResult& result) {
+    return result.error && result.error->kind() == ErrorKind::kNumeric;
+  });
   if (failed) ExplainNonFinite(plan, results);
 }
 
-void Runner::TakeLogits(const PlannedRun& run, Tensor rows, std::span<const int32_t> largest,
-                        RunResult& result) {
+void Runner::TakeAll(int64_t n_choosers) {
+  std::atomic<size_t> next = 0;
+  model_.backend().RunOnHost(std::max<int64_t>(n_choosers, 1), [&](int64_t chooser, int) {
+    for (size_t i = next++; i < samples_.size(); i = next++) {
+      const Samples& samples = samples_[i];
+      try {
+        TakeLogits(samples, choosers_[static_cast<size_t>(chooser)]);
+      } catch (const Error& error) {
+        samples.result->error = error;
+      } catch (const std::bad_alloc&) {
+        samples.result->error =
+            Error(ErrorKind::kResource, "there is no memory to choose the next token");
+      }
+    }
+  });
+}
+
+void Runner::TakeLogits(const Samples& samples, Chooser& chooser) {
+  const PlannedRun& run = *samples.run;
+  const Tensor& rows = samples.rows;
+  RunResult& result = *samples.result;
   const Sequence& sequence = *run.sequence;
   const SequenceRequest& request = sequence.request;
   const auto row = [&rows](uint32_t r) { return std::span<const float>(rows.row(r), rows.cols); };
@@ -186,7 +218,7 @@ void Runner::TakeLogits(const PlannedRun& run, Tensor rows, std::span<const int3
   }
   if (!run.samples) return;
   const auto n_draft = static_cast<uint32_t>(run.draft.size());
-  const auto sample = [&](uint32_t r) { Sample(run, row(r), largest[r], result); };
+  const auto sample = [&](uint32_t r) { Sample(run, row(r), samples.largest[r], chooser, result); };
   sample(rows.rows - 1 - n_draft);
   for (uint32_t i = 0; i < n_draft && result.tokens[i] == run.draft[i]; ++i) {
     try {
@@ -201,15 +233,15 @@ void Runner::TakeLogits(const PlannedRun& run, Tensor rows, std::span<const int3
 // Chooses the token after those of the sequence and those chosen before it in this step, each from
 // its own distribution and with its own random number.
 void Runner::Sample(const PlannedRun& run, std::span<const float> logits, int32_t largest,
-                    RunResult& result) {
+                    Chooser& chooser, RunResult& result) {
   const Sequence& sequence = *run.sequence;
   const SequenceRequest& request = sequence.request;
   const auto accepted = static_cast<uint32_t>(result.tokens.size());
   std::span<const int32_t> generated = sequence.generated;
-  if (accepted == 1) generated_.assign(generated.begin(), generated.end());
+  if (accepted == 1) chooser.generated.assign(generated.begin(), generated.end());
   if (accepted > 0) {
-    generated_.push_back(result.tokens.back());
-    generated = generated_;
+    chooser.generated.push_back(result.tokens.back());
+    generated = chooser.generated;
   }
   const SampleContext context{.prompt = request.prompt,
                               .generated = generated,
@@ -219,7 +251,7 @@ void Runner::Sample(const PlannedRun& run, std::span<const float> logits, int32_
                                          .choice_index = request.choice_index,
                                          .position = sequence.size() + accepted},
                               .largest = largest};
-  const int32_t token = sampler_.Sample(logits, request.sampling, context);
+  const int32_t token = chooser.sampler.Sample(logits, request.sampling, context);
   if (request.sampling.logprobs >= 0) {
     const auto top = static_cast<size_t>(request.sampling.logprobs);
     result.logprobs.push_back(ComputeLogprobs(

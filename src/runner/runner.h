@@ -64,17 +64,30 @@ class Runner : public StepExecutor {
   void BuildPageTables(const StepPlan& plan);
   void BuildRaggedIndex(const StepPlan& plan);
   void Carry(const PageOp& op);
-  // largest[r]: what Backend::Argmax says of row r.
-  void TakeLogits(const PlannedRun& run, Tensor rows, std::span<const int32_t> largest,
-                  RunResult& result);
+  // A run's rows of logits, and where what is chosen from them goes.
+  struct Samples {
+    const PlannedRun* run;
+    Tensor rows;
+    std::span<const int32_t> largest;  // what Backend::Argmax says of each row
+    RunResult* result;
+  };
+  // What choosing tokens takes.
+  struct Chooser {
+    explicit Chooser(uint32_t vocab) : sampler(vocab) {}
+    Sampler sampler;
+    std::vector<int32_t> generated;  // with the part of a draft that came true
+  };
+  // samples_, by so many choosers at the same time.
+  void TakeAll(int64_t n_choosers);
+  void TakeLogits(const Samples& samples, Chooser& chooser);
   void Sample(const PlannedRun& run, std::span<const float> logits, int32_t largest,
-              RunResult& result);
+              Chooser& chooser, RunResult& result);
   void ExplainNonFinite(const StepPlan& plan, std::span<RunResult> results);
 
   Model& model_;
   KvCache& kv_;
   SwapSpace* const swap_;
-  Sampler sampler_;
+  std::vector<Chooser> choosers_;  // one at least
   const bool length_dependent_rope_;
   const Taps* taps_ = nullptr;
   LogitsObserver logits_observer_;
@@ -82,10 +95,10 @@ class Runner : public StepExecutor {
   PreparationTimes preparation_;
   StepInput step_;  // views of the arrays below
   std::vector<int32_t> tokens_;
-  std::vector<int32_t> generated_;  // scratch: with the part of a draft that came true
-  std::vector<int32_t> largest_;    // of each row of logits
+  std::vector<int32_t> largest_;  // of each row of logits
   std::vector<uint32_t> positions_, rope_lengths_, logit_rows_;
   std::vector<StepSequence> sequences_;
+  std::vector<Samples> samples_;
   std::vector<GroupArrays> groups_;
   std::vector<StepInput::KvPages> group_views_;
 };

@@ -30,7 +30,33 @@ bool ChangesLogits(const SamplingParams& params, const SampleContext& context) {
          params.frequency_penalty != 0.0f || params.dry.multiplier != 0.0f;
 }
 
+double WeightOf(double x, double max, const SamplingParams& params) {
+  return std::exp((x - max) / params.temperature);
+}
+
+// Step 11: the first whose cumulated weight exceeds `u` of the sum.
+template <typename T, typename WeightOfItem, typename IdOf>
+int32_t Pick(const std::vector<T>& items, double u, WeightOfItem weight, IdOf id) {
+  double total = 0;
+  for (const T& item : items) total += weight(item);
+  const double target = u * total;
+  double sum = 0;
+  size_t last_possible = items.size();
+  for (size_t i = 0; i < items.size(); ++i) {
+    sum += weight(items[i]);
+    if (sum > target) return id(i);
+    if (weight(items[i]) > 0) last_possible = i;
+  }
+  // Only when rounding makes target equal to the whole sum.
+  HADAL_CHECK(last_possible < items.size());
+  return id(last_possible);
+}
+
 }  // namespace
+
+bool Sampler::Heavier(const Candidate& a, const Candidate& b) {
+  return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
+}
 
 Sampler::Sampler(uint32_t vocab) : vocab_(vocab), x_(vocab), counts_(vocab) {
   HADAL_CHECK(vocab > 0);
@@ -53,11 +79,12 @@ int32_t Sampler::Sample(std::span<const float> logits, const SamplingParams& par
   if (params.dry.multiplier != 0.0f) ApplyDry(params.dry, context);
 
   const int32_t best = Argmax(x_);
-  if (!(x_[static_cast<size_t>(best)] > kMinusInfinity)) {
+  const double max = x_[static_cast<size_t>(best)];
+  if (!(max > kMinusInfinity)) {
     Fail(ErrorKind::kInvalid,
          "no token is possible: min_tokens and logit_bias together ban every one");
   }
-  return params.temperature == 0.0f ? best : Draw(params, context);
+  return params.temperature == 0.0f ? best : Draw(params, context, max);
 }
 
 void Sampler::ApplyPenalties(const SamplingParams& params, const SampleContext& context) {
@@ -126,17 +153,8 @@ void Sampler::ApplyDry(const DryParams& dry, const SampleContext& context) {
 }
 
 // Steps 6 and 7: fills candidates_ with the weights of the top-k tokens.
-void Sampler::Collect(const SamplingParams& params, double max) {
-  const double temperature = params.temperature;
-  candidates_.clear();
-  const auto add = [&](int32_t id) {
-    candidates_.push_back({std::exp((x_[static_cast<size_t>(id)] - max) / temperature), 0, id});
-  };
-  const auto k = static_cast<uint32_t>(params.top_k);
-  if (k == 0 || k >= vocab_) {
-    for (uint32_t id = 0; id < vocab_; ++id) add(static_cast<int32_t>(id));
-    return;
-  }
+void Sampler::CollectTopK(const SamplingParams& params, double max) {
+  const auto k = static_cast<size_t>(params.top_k);
   const auto better = [this](int32_t a, int32_t b) {
     const double x = x_[static_cast<size_t>(a)], y = x_[static_cast<size_t>(b)];
     return x != y ? x > y : a < b;
@@ -155,16 +173,40 @@ void Sampler::Collect(const SamplingParams& params, double max) {
     }
   }
   std::sort(best_.begin(), best_.end());
-  for (const int32_t id : best_) add(id);
+  candidates_.clear();
+  for (const int32_t id : best_) {
+    candidates_.push_back({WeightOf(x_[static_cast<size_t>(id)], max, params), 0, id});
+  }
 }
 
-// Keeps the shortest beginning, in the order `before`, whose weights reach `mass` of their sum.
-template <typename Before>
-void Sampler::KeepBeginning(double mass, Before before) {
+// Of the weights in x_: those of at least `limit`, and their sum.
+double Sampler::CollectFrom(double limit) {
+  candidates_.clear();
+  double sum = 0;
+  for (uint32_t id = 0; id < vocab_; ++id) {
+    if (x_[id] < limit) continue;
+    candidates_.push_back({x_[id], 0, static_cast<int32_t>(id)});
+    sum += x_[id];
+  }
+  return sum;
+}
+
+// The same for step 9 alone, over the whole vocabulary: usually a few tokens hold the mass, so that
+// few need to be brought together and sorted.
+void Sampler::CollectTopP(double top_p) {
   double total = 0;
-  for (const Candidate& candidate : candidates_) total += candidate.weight;
-  const double wanted = mass * total;
-  // Usually a few tokens hold the mass: sort only as many as it takes.
+  for (const double weight : x_) total += weight;
+  const double wanted = top_p * total;
+  for (const double limit : {1e-2, 1e-4, 1e-8, 0.0}) {  // the largest weight is 1
+    // Summed in another order than in KeepBeginning: a little more must be there.
+    if (CollectFrom(limit) > wanted * (1 + 1e-9)) break;
+  }
+  KeepBeginning(wanted, Heavier);
+}
+
+// Keeps the shortest beginning, in the order `before`, whose weights reach `wanted`.
+template <typename Before>
+void Sampler::KeepBeginning(double wanted, Before before) {
   size_t kept = 0;
   double sum = 0;
   for (size_t goal = 64; sum < wanted && kept < candidates_.size(); goal *= 8) {
@@ -180,9 +222,14 @@ void Sampler::KeepBeginning(double mass, Before before) {
             [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
 }
 
-void Sampler::KeepTypical(double mass) {
+double Sampler::CandidateMass() const {
   double total = 0;
   for (const Candidate& candidate : candidates_) total += candidate.weight;
+  return total;
+}
+
+void Sampler::KeepTypical(double mass) {
+  const double total = CandidateMass();
   const double log_total = std::log(total);
   double entropy = 0;
   for (Candidate& candidate : candidates_) {
@@ -190,7 +237,7 @@ void Sampler::KeepTypical(double mass) {
     if (candidate.weight > 0) entropy += candidate.weight / total * candidate.key;
   }
   for (Candidate& candidate : candidates_) candidate.key = std::abs(candidate.key - entropy);
-  KeepBeginning(mass, [](const Candidate& a, const Candidate& b) {
+  KeepBeginning(mass * total, [](const Candidate& a, const Candidate& b) {
     return a.key != b.key ? a.key < b.key : a.id < b.id;
   });
 }
@@ -203,29 +250,31 @@ void Sampler::KeepMinP(double fraction) {
   });
 }
 
-int32_t Sampler::Draw(const SamplingParams& params, const SampleContext& context) {
-  Collect(params, *std::max_element(x_.begin(), x_.end()));
+int32_t Sampler::Draw(const SamplingParams& params, const SampleContext& context, double max) {
+  const double u = Uniform(context.random);
+  const auto weight = [](const Candidate& candidate) { return candidate.weight; };
+  const auto candidate_id = [this](size_t i) { return candidates_[i].id; };
+  bool top_p = params.top_p < 1.0f;
+  if (params.top_k > 0 && static_cast<uint32_t>(params.top_k) < vocab_) {
+    CollectTopK(params, max);
+  } else {
+    for (double& x : x_) x = WeightOf(x, max, params);
+    if (params.typical_p < 1.0f) {
+      CollectFrom(0);
+    } else if (top_p) {
+      CollectTopP(params.top_p);
+      top_p = false;
+    } else if (params.min_p > 0.0f) {
+      CollectFrom(params.min_p);
+    } else {
+      const auto itself = [](double x) { return x; };
+      return Pick(x_, u, itself, [](size_t i) { return static_cast<int32_t>(i); });
+    }
+  }
   if (params.typical_p < 1.0f) KeepTypical(params.typical_p);
-  if (params.top_p < 1.0f) {
-    KeepBeginning(params.top_p, [](const Candidate& a, const Candidate& b) {
-      return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
-    });
-  }
+  if (top_p) KeepBeginning(params.top_p * CandidateMass(), Heavier);
   if (params.min_p > 0.0f) KeepMinP(params.min_p);
-
-  double total = 0;
-  for (const Candidate& candidate : candidates_) total += candidate.weight;
-  const double target = Uniform(context.random) * total;
-  double sum = 0;
-  int32_t last_possible = -1;
-  for (const Candidate& candidate : candidates_) {
-    sum += candidate.weight;
-    if (sum > target) return candidate.id;
-    if (candidate.weight > 0) last_possible = candidate.id;
-  }
-  // Only when rounding makes target equal to the whole sum.
-  HADAL_CHECK(last_possible >= 0);
-  return last_possible;
+  return Pick(candidates_, u, weight, candidate_id);
 }
 
 }  // namespace hadal

@@ -62,15 +62,19 @@ class Sampler {
 
   void ApplyPenalties(const SamplingParams& params, const SampleContext& context);
   void ApplyDry(const DryParams& dry, const SampleContext& context);
-  int32_t Draw(const SamplingParams& params, const SampleContext& context);
-  void Collect(const SamplingParams& params, double max);
+  int32_t Draw(const SamplingParams& params, const SampleContext& context, double max);
+  void CollectTopK(const SamplingParams& params, double max);
+  void CollectTopP(double top_p);
+  double CollectFrom(double limit);
+  double CandidateMass() const;
+  static bool Heavier(const Candidate& a, const Candidate& b);
   void KeepTypical(double mass);
   void KeepMinP(double fraction);
   template <typename Before>
-  void KeepBeginning(double mass, Before before);
+  void KeepBeginning(double wanted, Before before);
 
   uint32_t vocab_;
-  std::vector<double> x_;              // [vocab]
+  std::vector<double> x_;              // [vocab]; in Draw, without top-k, weights
   std::vector<int32_t> best_;          // top-k, as a heap
   std::vector<Candidate> candidates_;  // what remains, in id order
   std::vector<uint32_t> counts_;       // [vocab]; zero between calls

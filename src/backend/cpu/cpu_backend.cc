@@ -217,6 +217,10 @@ void CpuBackend::AddScaled(Tensor x, Tensor y, Tensor gate) {
   CpuAddScaled(pool_, kernels_.elementwise, x, y, gate);
 }
 
+void CpuBackend::RunOnHost(int64_t n, const std::function<void(int64_t index, int thread)>& body) {
+  pool_.ParallelFor(n, body);
+}
+
 void CpuBackend::Argmax(Tensor x, std::span<int32_t> best) {
   ++ops_;
   HADAL_CHECK(best.size() == x.rows && x.cols > 0);

@@ -57,6 +57,9 @@ class CpuBackend final : public Backend {
   void AddScaled(Tensor x, Tensor y, Tensor gate) override;
   void Argmax(Tensor x, std::span<int32_t> best) override;
 
+  int host_threads() const override { return pool_.size(); }
+  void RunOnHost(int64_t n, const std::function<void(int64_t index, int thread)>& body) override;
+
   OpCounters counters() const override;
 
  private:
