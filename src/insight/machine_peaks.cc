@@ -61,14 +61,15 @@ MachinePeaks MeasurePeaks(int n_threads, IsaLevel level, double seconds) {
   const auto use = [&sink](float value) { sink.store(value, std::memory_order_relaxed); };
   MachinePeaks peaks;
 
-  constexpr uint64_t kRounds = 400'000;
-  const double rounds = static_cast<double>(kRounds) * n_threads;
-  peaks.int8_gops = BestRate(pool, seconds / 3, rounds * static_cast<double>(probe.int8_ops),
-                             [&](int) { use(probe.int8_dot(kRounds)); }) /
-                    1e9;
-  peaks.bf16_gflops = BestRate(pool, seconds / 3, rounds * static_cast<double>(probe.float_ops),
-                               [&](int) { use(probe.float_dot(kRounds)); }) /
-                      1e9;
+  const auto rate = [&](float (*dot)(uint64_t rounds), uint64_t ops) {
+    constexpr uint64_t kOps = 1'000'000'000;
+    const uint64_t rounds = kOps / ops;
+    return BestRate(pool, seconds / 3, static_cast<double>(rounds * ops) * n_threads,
+                    [&](int) { use(dot(rounds)); }) /
+           1e9;
+  };
+  peaks.int8_gops = rate(probe.int8_dot, probe.int8_ops);
+  peaks.bf16_gflops = rate(probe.bf16_dot, probe.bf16_ops);
 
   const Mapping memory;
   const size_t share = kReadBytes / static_cast<size_t>(n_threads) / 4096 * 4096;

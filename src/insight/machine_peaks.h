@@ -7,7 +7,7 @@ namespace hadal {
 
 struct MachinePeaks {
   double read_gbs = 0;     // memory read by all threads, GB/s (10^9 bytes)
-  double bf16_gflops = 0;  // f32 multiply-adds, what bf16 weights take but on tiles
+  double bf16_gflops = 0;  // what BF16 weights take: f32 multiply-adds; on tiles, pairs
   double int8_gops = 0;    // u8 x s8 dot products
 };
 

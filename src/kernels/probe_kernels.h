@@ -16,8 +16,12 @@ struct ProbeKernels {
   float (*int8_dot)(uint64_t rounds) = nullptr;
   // The same in f32 multiply-adds.
   float (*float_dot)(uint64_t rounds) = nullptr;
+  // The same as BF16 panels are multiplied: with tiles, pairs of activations that count once; else
+  // f32 multiply-adds.
+  float (*bf16_dot)(uint64_t rounds) = nullptr;
   uint64_t int8_ops = 0;
   uint64_t float_ops = 0;
+  uint64_t bf16_ops = 0;
 };
 
 }  // namespace hadal

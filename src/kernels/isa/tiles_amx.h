@@ -94,6 +94,9 @@ template <int kC, int kA, int kB, bool kSignedB>
   return {_mm512_sub_epi8(a.v, b.v)};
 }
 
+[[gnu::always_inline]] inline void PrefetchForWriting(const void* p) {
+  __builtin_prefetch(p, 1);
+}
 // Into the second-level cache.
 [[gnu::always_inline]] inline void PrefetchFar(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
