@@ -18,7 +18,8 @@ constexpr uint64_t kProcessBytes = 2 * kMiB;
 constexpr uint64_t kThreadBytes = kMiB / 8;
 // A sequence: its connection's buffers, the state of its request.
 constexpr uint64_t kSequenceBytes = kMiB / 32;
-// The sampler: scores, candidates, counts, a heap.
+constexpr uint32_t kMostSamplers = 16;
+// A sampler: scores, candidates, counts, a heap.
 constexpr uint64_t kSamplerBytesPerToken = 40;
 // A page: its place in the free list, in page tables and in the index of known blocks.
 constexpr uint64_t kBytesPerPage = 48;
@@ -28,6 +29,11 @@ constexpr uint64_t kBytesPerBlock = 192;
 constexpr uint64_t kBytesPerSlot = 16;
 
 }  // namespace
+
+uint32_t ConcurrentSamplers(const Backend& backend, const StepLimits& limits) {
+  const auto threads = static_cast<uint32_t>(std::max(backend.host_threads(), 1));
+  return std::max(std::min({threads, limits.max_sequences, kMostSamplers}), 1u);
+}
 
 uint64_t KvBytes(const KvLayout& layout, std::span<const uint32_t> pages) {
   HADAL_CHECK(pages.size() == layout.groups.size());
@@ -48,8 +54,9 @@ uint64_t OverheadBytes(const MemoryModel& model, const MemoryChoice& choice, con
   }
   const uint64_t per_row = 16 + 8 * pages.size() + uint64_t{model.spec->rope.dim} * sizeof(float);
   return kProcessBytes + model.n_threads * kThreadBytes + limits.max_sequences * kSequenceBytes +
-         model.spec->vocab * kSamplerBytesPerToken + limits.max_tokens * per_row +
-         n_pages * kBytesPerPage + n_blocks * (kBytesPerBlock + layout.block_size * kBytesPerSlot);
+         kSamplerBytesPerToken * model.spec->vocab * ConcurrentSamplers(*model.backend, limits) +
+         limits.max_tokens * per_row + n_pages * kBytesPerPage +
+         n_blocks * (kBytesPerBlock + layout.block_size * kBytesPerSlot);
 }
 
 MemoryBytes PlanMemory(const MemoryModel& model, const MemoryChoice& choice, const KvLayout& layout,

@@ -40,6 +40,9 @@ uint64_t KvBytes(const KvLayout& layout, std::span<const uint32_t> pages);
 MemoryBytes PlanMemory(const MemoryModel& model, const MemoryChoice& choice, const KvLayout& layout,
                        std::span<const uint32_t> pages);
 
+// Sequences that choose their next token at the same time at most, each with a sampler's memory.
+uint32_t ConcurrentSamplers(const Backend& backend, const StepLimits& limits);
+
 // What is neither the model's nor the cache's own: code and libraries, threads, the allocator, the
 // arrays of a step, sampling, and the bookkeeping of pages, prefixes and running sequences. Bounds
 // on what is counted; the rest is measured (docs/memory.md). Texts of requests are not in it.

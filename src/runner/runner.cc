@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "memory/memory_plan.h"
 #include "model/watchdog.h"
 
 namespace hadal {
@@ -24,9 +25,6 @@ uint32_t RopeLength(const Sequence& sequence, uint32_t position) {
   return std::max(sequence.prompt_size(), position + 1);
 }
 
-// Sequences that choose their tokens at the same time at most: each takes memory of its own.
-constexpr uint32_t kMostChoosers = 16;
-
 // Whether more than the largest logit is asked for.
 bool IsCostly(const PlannedRun& run) {
   const SamplingParams& sampling = run.sequence->request.sampling;
@@ -43,9 +41,7 @@ Runner::Runner(Model& model, KvCache& kv, const StepLimits& limits, SwapSpace* s
   rope_lengths_.reserve(limits.max_tokens);
   logit_rows_.reserve(limits.max_logit_rows);
   largest_.reserve(limits.max_logit_rows);
-  const auto choosers = std::min<uint32_t>(
-      {static_cast<uint32_t>(model.backend().host_threads()), limits.max_sequences, kMostChoosers});
-  for (uint32_t i = 0; i < std::max(choosers, 1u); ++i) {
+  for (uint32_t i = ConcurrentSamplers(model.backend(), limits); i > 0; --i) {
     choosers_.emplace_back(model.spec().vocab).generated.reserve(limits.max_context);
   }
   samples_.reserve(limits.max_sequences);

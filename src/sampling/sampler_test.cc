@@ -180,6 +180,35 @@ TEST(Sampler, TopPOverAFlatVocabularyKeepsItsShare) {
   EXPECT_GT(largest, 2300);
 }
 
+// Weights from 1 down to 2e-9, in id order: how far into the tail the share reaches is known.
+TEST(Sampler, TopPReachesAsFarIntoTheTailAsItMust) {
+  constexpr uint32_t kVocab = 4000;
+  std::vector<float> logits(kVocab);
+  std::vector<double> weights(kVocab);
+  double total = 0;
+  for (uint32_t i = 0; i < kVocab; ++i) {
+    logits[i] = -0.005f * static_cast<float>(i);
+    weights[i] = std::exp(static_cast<double>(logits[i]));
+    total += weights[i];
+  }
+  Sampler sampler(kVocab);
+  for (const float top_p : {0.5f, 0.98f, 0.9999f, 0.999999f}) {
+    double kept = 0;
+    for (uint32_t i = 0; kept < top_p * total; ++i) kept += weights[i];
+    SamplingParams params;
+    params.top_p = top_p;
+    for (uint32_t position = 0; position < 300; ++position) {
+      const SampleContext context{.random = {.seed = 7, .position = position}};
+      const double target = Uniform(context.random) * kept;
+      int32_t expected = 0;
+      for (double sum = weights[0]; sum <= target; sum += weights[static_cast<size_t>(expected)]) {
+        ++expected;
+      }
+      ASSERT_EQ(sampler.Sample(logits, params, context), expected) << top_p;
+    }
+  }
+}
+
 TEST(Sampler, LongRepetitionsDoNotOverflow) {
   Sampler sampler(4);
   SamplingParams params;
