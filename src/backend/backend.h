@@ -218,11 +218,11 @@ class Backend {
   // is not finite.
   virtual void Argmax(Tensor x, std::span<int32_t> best) = 0;
 
-  // Work of the host between steps: body(index, thread) for every index in [0, n), on threads
-  // [0, host_threads()). `body` must not throw.
+  // Work of the host between steps: body(index) for every index in [0, n), on as many threads as
+  // host_threads() says. `body` must not throw.
   virtual int host_threads() const { return 1; }
-  virtual void RunOnHost(int64_t n, const std::function<void(int64_t index, int thread)>& body) {
-    for (int64_t i = 0; i < n; ++i) body(i, 0);
+  virtual void RunOnHost(int64_t n, const std::function<void(int64_t index)>& body) {
+    for (int64_t i = 0; i < n; ++i) body(i);
   }
 
   virtual OpCounters counters() const = 0;

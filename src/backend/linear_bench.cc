@@ -35,6 +35,7 @@ struct Peaks {
   double read = 0;  // bytes/s
   double int8 = 0;  // operations/s
   double floats = 0;
+  double bf16 = 0;
 };
 
 template <typename Body>
@@ -49,7 +50,6 @@ const Peaks& MeasuredPeaks() {
   static const Peaks peaks = [] {
     const ProbeKernels& probe = GetKernels(ChooseIsaLevel()).probe;
     ThreadPool pool(Threads());
-    constexpr uint64_t kRounds = 1 << 18;
     std::vector<uint8_t> data(kWeightBytes, 1);
     const auto threads = static_cast<uint64_t>(pool.size());
     const uint64_t part = data.size() / threads / 256 * 256;
@@ -61,14 +61,14 @@ const Peaks& MeasuredPeaks() {
                                benchmark::DoNotOptimize(probe.read(data.data() + t * part, part));
                              });
                            }));
-      best.int8 = std::max(
-          best.int8, threads * kRounds * probe.int8_ops / Seconds([&] {
-                       pool.Run([&](int) { benchmark::DoNotOptimize(probe.int8_dot(kRounds)); });
-                     }));
-      best.floats = std::max(
-          best.floats, threads * kRounds * probe.float_ops / Seconds([&] {
-                         pool.Run([&](int) { benchmark::DoNotOptimize(probe.float_dot(kRounds)); });
-                       }));
+      const auto rate = [&](float (*dot)(uint64_t rounds), uint64_t ops) {
+        const uint64_t rounds = 1'000'000'000 / ops;
+        return threads * rounds * ops /
+               Seconds([&] { pool.Run([&](int) { benchmark::DoNotOptimize(dot(rounds)); }); });
+      };
+      best.int8 = std::max(best.int8, rate(probe.int8_dot, probe.int8_ops));
+      best.floats = std::max(best.floats, rate(probe.float_dot, probe.float_ops));
+      best.bf16 = std::max(best.bf16, rate(probe.bf16_dot, probe.bf16_ops));
     }
     return best;
   }();
@@ -133,14 +133,14 @@ void BM_Linear(benchmark::State& state, DType type) {
   }
   const double n = static_cast<double>(state.iterations());
   const double ops = 2.0 * rows * out * in;
-  const bool floats = Info(type).block_elements == 1;
   const Peaks& peaks = MeasuredPeaks();
+  const double floats = type == DType::kBF16 ? peaks.bf16 : peaks.floats;
+  const double peak = Info(type).block_elements == 1 ? floats : peaks.int8;
   const auto rate = benchmark::Counter::kIsRate;
   state.counters["GB/s"] = benchmark::Counter(n * bytes / 1e9, rate);
   state.counters["GOP/s"] = benchmark::Counter(n * ops / 1e9, rate);
   state.counters["%read"] = benchmark::Counter(100 * n * bytes / peaks.read, rate);
-  state.counters["%peak"] =
-      benchmark::Counter(100 * n * ops / (floats ? peaks.floats : peaks.int8), rate);
+  state.counters["%peak"] = benchmark::Counter(100 * n * ops / peak, rate);
 }
 
 void Shapes(benchmark::internal::Benchmark* b) {

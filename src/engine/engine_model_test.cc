@@ -89,40 +89,52 @@ TEST(EnginePrefix, EarlierTurnsAreReusedBitForBit) {
 
 // Prompts of many lengths, greedy and sampled, in one engine with small chunks and few pages, must
 // be bit for bit what each is alone.
+void ExpectEachAsAlone(const char* name, std::unique_ptr<Backend> (*make_backend)()) {
+  const Json golden = ParseJson(ReadTextFile(kModels / name / "golden.json"), name);
+  const auto text = golden["long"]["prompt_ids"].get<std::vector<int32_t>>();
+  std::vector<Request> requests;
+  for (size_t i = 0; i < 12; ++i) {
+    Request request;
+    const auto begin = text.begin() + static_cast<std::ptrdiff_t>(i * 5);
+    request.prompt.assign(begin, begin + static_cast<std::ptrdiff_t>(1 + i * 7));
+    request.max_tokens = 6 + static_cast<uint32_t>(i % 5);
+    request.sampling.temperature = i % 3 == 0 ? 0.0f : 0.8f;
+    request.sampling.top_p = 0.95f;
+    request.sampling.repetition_penalty = 1.1f;
+    request.sampling.seed = 1000 + i;
+    request.sampling.logprobs = 2;
+    request.prompt_logprobs = i % 2 == 0;
+    requests.push_back(request);
+  }
+  Stack alone(kModels / name,
+              {.max_tokens = 128, .max_sequences = 1, .max_logit_rows = 128, .max_context = 256},
+              16, {}, 0, make_backend());
+  Stack together(kModels / name,
+                 {.max_tokens = 13, .max_sequences = 6, .max_logit_rows = 13, .max_context = 256},
+                 16, {}, 0, make_backend());
+  std::vector<RequestHandle> handles;
+  for (const Request& request : requests) handles.push_back(together.engine->Submit(request));
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const Answer expected = Wait(alone.engine->Submit(requests[i]));
+    EXPECT_EQ(expected.tokens.size(), *requests[i].max_tokens);
+    EXPECT_EQ(Wait(std::move(handles[i])), expected) << "request " << i;
+  }
+  EXPECT_EQ(together.engine->stats().kv.used_pages, 0u);
+  EXPECT_EQ(together.engine->stats().kv.promised_pages, 0u);
+}
+
 TEST(EngineBatch, ManyAtOnceAreEachAsAlone) {
   for (const char* name : {"qwen2_swa_mixed", "deepseek_v3", "llama_rope_dynamic"}) {
     SCOPED_TRACE(name);
-    const Json golden = ParseJson(ReadTextFile(kModels / name / "golden.json"), name);
-    const auto text = golden["long"]["prompt_ids"].get<std::vector<int32_t>>();
-    std::vector<Request> requests;
-    for (size_t i = 0; i < 12; ++i) {
-      Request request;
-      const auto begin = text.begin() + static_cast<std::ptrdiff_t>(i * 5);
-      request.prompt.assign(begin, begin + static_cast<std::ptrdiff_t>(1 + i * 7));
-      request.max_tokens = 6 + static_cast<uint32_t>(i % 5);
-      request.sampling.temperature = i % 3 == 0 ? 0.0f : 0.8f;
-      request.sampling.top_p = 0.95f;
-      request.sampling.repetition_penalty = 1.1f;
-      request.sampling.seed = 1000 + i;
-      request.sampling.logprobs = 2;
-      request.prompt_logprobs = i % 2 == 0;
-      requests.push_back(request);
-    }
-    Stack alone(kModels / name,
-                {.max_tokens = 128, .max_sequences = 1, .max_logit_rows = 128, .max_context = 256},
-                16);
-    Stack together(kModels / name,
-                   {.max_tokens = 13, .max_sequences = 6, .max_logit_rows = 13, .max_context = 256},
-                   16);
-    std::vector<RequestHandle> handles;
-    for (const Request& request : requests) handles.push_back(together.engine->Submit(request));
-    for (size_t i = 0; i < requests.size(); ++i) {
-      const Answer expected = Wait(alone.engine->Submit(requests[i]));
-      EXPECT_EQ(expected.tokens.size(), *requests[i].max_tokens);
-      EXPECT_EQ(Wait(std::move(handles[i])), expected) << "request " << i;
-    }
-    EXPECT_EQ(together.engine->stats().kv.used_pages, 0u);
-    EXPECT_EQ(together.engine->stats().kv.promised_pages, 0u);
+    ExpectEachAsAlone(name, MakeRefBackend);
+  }
+}
+
+// With threads, sequences choose their tokens at the same time.
+TEST(EngineBatch, ManyAtOnceOnThreadsAreEachAsAlone) {
+  for (const char* name : {"qwen2_swa_mixed", "deepseek_v3"}) {
+    SCOPED_TRACE(name);
+    ExpectEachAsAlone(name, [] { return MakeCpuBackend(3); });
   }
 }
 

@@ -1,4 +1,4 @@
-// For tests: a checkpoint opened on the reference backend, up to a running engine.
+// For tests: a checkpoint opened on a backend, the reference unless told, up to a running engine.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.h"
@@ -19,9 +20,10 @@ inline const std::filesystem::path kModels = HADAL_SOURCE_DIR "/tests/data/model
 struct Stack {
   // `options`: what is not of the step's limits; `swap_pages`: of all groups together.
   Stack(const std::filesystem::path& path, const StepLimits& step_limits, uint32_t n_pages,
-        EngineOptions options = {}, uint32_t swap_pages = 0)
+        EngineOptions options = {}, uint32_t swap_pages = 0,
+        std::unique_ptr<Backend> device = MakeRefBackend())
       : checkpoint(Checkpoint::Open(path)),
-        backend(MakeRefBackend()),
+        backend(std::move(device)),
         model(Model::Load(checkpoint, *backend, {})),
         limits(step_limits),
         kv(AllocateKvCache(*backend, MakeKvLayout(checkpoint.spec(), DType::kF32, 16), n_pages)),

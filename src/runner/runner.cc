@@ -181,7 +181,7 @@ void Runner::Run(const StepPlan& plan, std::span<RunResult> results) {
 
 void Runner::TakeAll(int64_t n_choosers) {
   std::atomic<size_t> next = 0;
-  model_.backend().RunOnHost(std::max<int64_t>(n_choosers, 1), [&](int64_t chooser, int) {
+  model_.backend().RunOnHost(std::max<int64_t>(n_choosers, 1), [&](int64_t chooser) {
     for (size_t i = next++; i < samples_.size(); i = next++) {
       const Samples& samples = samples_[i];
       try {

@@ -34,12 +34,9 @@ double WeightOf(double x, double max, const SamplingParams& params) {
   return std::exp((x - max) / params.temperature);
 }
 
-// Step 11: the first whose cumulated weight exceeds `u` of the sum.
+// Step 11: the first whose cumulated weight exceeds `target`.
 template <typename T, typename WeightOfItem, typename IdOf>
-int32_t Pick(const std::vector<T>& items, double u, WeightOfItem weight, IdOf id) {
-  double total = 0;
-  for (const T& item : items) total += weight(item);
-  const double target = u * total;
+int32_t Pick(const std::vector<T>& items, double target, WeightOfItem weight, IdOf id) {
   double sum = 0;
   size_t last_possible = items.size();
   for (size_t i = 0; i < items.size(); ++i) {
@@ -191,17 +188,13 @@ double Sampler::CollectFrom(double limit) {
   return sum;
 }
 
-// The same for step 9 alone, over the whole vocabulary: usually a few tokens hold the mass, so that
-// few need to be brought together and sorted.
-void Sampler::CollectTopP(double top_p) {
-  double total = 0;
-  for (const double weight : x_) total += weight;
-  const double wanted = top_p * total;
+// Those that can be among the heaviest which reach `wanted`: usually a few tokens hold the mass, so
+// that few need to be brought together and sorted.
+void Sampler::CollectHeaviest(double wanted) {
   for (const double limit : {1e-2, 1e-4, 1e-8, 0.0}) {  // the largest weight is 1
     // Summed in another order than in KeepBeginning: a little more must be there.
-    if (CollectFrom(limit) > wanted * (1 + 1e-9)) break;
+    if (CollectFrom(limit) > wanted * (1 + 1e-9)) return;
   }
-  KeepBeginning(wanted, Heavier);
 }
 
 // Keeps the shortest beginning, in the order `before`, whose weights reach `wanted`.
@@ -228,8 +221,8 @@ double Sampler::CandidateMass() const {
   return total;
 }
 
-void Sampler::KeepTypical(double mass) {
-  const double total = CandidateMass();
+// `total`: the mass of the candidates.
+void Sampler::KeepTypical(double typical_p, double total) {
   const double log_total = std::log(total);
   double entropy = 0;
   for (Candidate& candidate : candidates_) {
@@ -237,7 +230,7 @@ void Sampler::KeepTypical(double mass) {
     if (candidate.weight > 0) entropy += candidate.weight / total * candidate.key;
   }
   for (Candidate& candidate : candidates_) candidate.key = std::abs(candidate.key - entropy);
-  KeepBeginning(mass * total, [](const Candidate& a, const Candidate& b) {
+  KeepBeginning(typical_p * total, [](const Candidate& a, const Candidate& b) {
     return a.key != b.key ? a.key < b.key : a.id < b.id;
   });
 }
@@ -252,29 +245,35 @@ void Sampler::KeepMinP(double fraction) {
 
 int32_t Sampler::Draw(const SamplingParams& params, const SampleContext& context, double max) {
   const double u = Uniform(context.random);
-  const auto weight = [](const Candidate& candidate) { return candidate.weight; };
-  const auto candidate_id = [this](size_t i) { return candidates_[i].id; };
-  bool top_p = params.top_p < 1.0f;
+  double mass = 0;  // of what remains
   if (params.top_k > 0 && static_cast<uint32_t>(params.top_k) < vocab_) {
     CollectTopK(params, max);
+    mass = CandidateMass();
   } else {
-    for (double& x : x_) x = WeightOf(x, max, params);
+    for (double& x : x_) {
+      x = WeightOf(x, max, params);
+      mass += x;
+    }
     if (params.typical_p < 1.0f) {
       CollectFrom(0);
-    } else if (top_p) {
-      CollectTopP(params.top_p);
-      top_p = false;
+    } else if (params.top_p < 1.0f) {
+      CollectHeaviest(params.top_p * mass);
     } else if (params.min_p > 0.0f) {
       CollectFrom(params.min_p);
     } else {
-      const auto itself = [](double x) { return x; };
-      return Pick(x_, u, itself, [](size_t i) { return static_cast<int32_t>(i); });
+      const auto weight = [](double x) { return x; };
+      return Pick(x_, u * mass, weight, [](size_t i) { return static_cast<int32_t>(i); });
     }
   }
-  if (params.typical_p < 1.0f) KeepTypical(params.typical_p);
-  if (top_p) KeepBeginning(params.top_p * CandidateMass(), Heavier);
+  if (params.typical_p < 1.0f) {
+    KeepTypical(params.typical_p, mass);
+    mass = CandidateMass();
+  }
+  if (params.top_p < 1.0f) KeepBeginning(params.top_p * mass, Heavier);
   if (params.min_p > 0.0f) KeepMinP(params.min_p);
-  return Pick(candidates_, u, weight, candidate_id);
+  const auto weight = [](const Candidate& candidate) { return candidate.weight; };
+  return Pick(candidates_, u * CandidateMass(), weight,
+              [this](size_t i) { return candidates_[i].id; });
 }
 
 }  // namespace hadal

@@ -64,11 +64,11 @@ class Sampler {
   void ApplyDry(const DryParams& dry, const SampleContext& context);
   int32_t Draw(const SamplingParams& params, const SampleContext& context, double max);
   void CollectTopK(const SamplingParams& params, double max);
-  void CollectTopP(double top_p);
+  void CollectHeaviest(double wanted);
   double CollectFrom(double limit);
   double CandidateMass() const;
   static bool Heavier(const Candidate& a, const Candidate& b);
-  void KeepTypical(double mass);
+  void KeepTypical(double typical_p, double total);
   void KeepMinP(double fraction);
   template <typename Before>
   void KeepBeginning(double wanted, Before before);

@@ -217,8 +217,8 @@ void CpuBackend::AddScaled(Tensor x, Tensor y, Tensor gate) {
   CpuAddScaled(pool_, kernels_.elementwise, x, y, gate);
 }
 
-void CpuBackend::RunOnHost(int64_t n, const std::function<void(int64_t index, int thread)>& body) {
-  pool_.ParallelFor(n, body);
+void CpuBackend::RunOnHost(int64_t n, const std::function<void(int64_t index)>& body) {
+  pool_.ParallelFor(n, [&](int64_t index, int /*thread*/) { body(index); });
 }
 
 void CpuBackend::Argmax(Tensor x, std::span<int32_t> best) {

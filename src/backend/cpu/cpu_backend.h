@@ -58,7 +58,7 @@ class CpuBackend final : public Backend {
   void Argmax(Tensor x, std::span<int32_t> best) override;
 
   int host_threads() const override { return pool_.size(); }
-  void RunOnHost(int64_t n, const std::function<void(int64_t index, int thread)>& body) override;
+  void RunOnHost(int64_t n, const std::function<void(int64_t index)>& body) override;
 
   OpCounters counters() const override;
 
