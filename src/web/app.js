@@ -80,9 +80,12 @@ async function errorOf(response) {
 }
 
 function showFigures(usage, timing) {
-  const decode = (timing.last - timing.first) / 1000;
-  const speed = decode > 0 && usage.completion_tokens > 1
-    ? `${((usage.completion_tokens - 1) / decode).toFixed(1)} tokens/s` : "–";
+  // A busy browser may read the whole answer at once: then the wait for it counts as well.
+  const together = timing.last === timing.first;
+  const seconds = (timing.last - (together ? timing.start : timing.first)) / 1000;
+  const tokens = usage.completion_tokens - (together ? 0 : 1);
+  const speed = seconds > 0 && usage.completion_tokens > 1
+    ? `${(tokens / seconds).toFixed(1)} tokens/s` : "–";
   byId("figures").textContent =
     `prompt ${usage.prompt_tokens} tokens (${usage.prompt_cache_hit_tokens} cached) · ` +
     `answer ${usage.completion_tokens} tokens · first after ` +
@@ -95,8 +98,8 @@ function apply(chunk, message, entry, timing) {
   if (choice) {
     const delta = choice.delta;
     if (delta.content || delta.reasoning_content || delta.tool_calls) {
-      timing.first ??= performance.now();
       timing.last = performance.now();
+      timing.first ??= timing.last;
     }
     if (delta.reasoning_content) {
       message.reasoning_content = (message.reasoning_content ?? "") + delta.reasoning_content;
