@@ -71,12 +71,11 @@ struct LinearTask {
   uint32_t cols = 0;
   uint32_t chunks = 0;       // per panel
   uint32_t scale_block = 0;  // the panel's block scales follow its chunks; 0: none
-  // activations: row i is rows + (row_ids ? row_ids[i] : i) * row_bytes
+  // activations: row i is rows + i * row_bytes
   const std::byte* rows = nullptr;
   uint64_t row_bytes = 0;
   uint32_t scale_at = 0;
   uint32_t sum_at = 0;
-  const uint32_t* row_ids = nullptr;
   uint32_t n_rows = 0;
   // out[i][j], j < out_cols <= 16 * n_panels
   float* out = nullptr;

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 #include "base/check.h"
@@ -21,8 +22,9 @@ constexpr uint64_t kPiecesPerThread = 4;
 constexpr uint32_t kPanelTile = 4;
 // Elements below which preparing in the calling thread beats waking the others.
 constexpr uint64_t kSerialPrepare = 4096;
-// Prepared rows of all heads held at a time (MLA).
-constexpr uint64_t kHeadBytes = 8 << 20;
+// Prepared rows of all heads (MLA) and of (token, expert) pairs (MoE) held at a time, but no fewer
+// than those of a token and of an expert.
+constexpr uint64_t kInputBytes = 8 << 20;
 constexpr size_t kMaxGroup = 16;
 
 constexpr uint64_t Line(uint64_t bytes) {
@@ -70,10 +72,9 @@ CpuLinear::Sizes CpuLinear::SizesFor(const ModelSpec& spec, const StepLimits& li
   sizes.input = Line(rows * MaxActivationRowBytes(kernels_->linear, input));
   if (spec.attention.kind == AttentionKind::kMla) {
     const uint64_t row = HeadRowBytes(kernels_->linear, spec.attention);
-    sizes.input = std::max(sizes.input, Line(std::max(row, std::min(kHeadBytes, rows * row))));
+    sizes.input = std::max(sizes.input, Line(std::max(row, std::min(kInputBytes, rows * row))));
   }
   sizes.thread = Line(uint64_t{4} * input);  // a permuted row
-  uint64_t inputs = sizes.input;
   if (spec.moe) {
     sizes.experts = spec.moe->n_experts;
     sizes.pairs = rows * spec.moe->n_used;
@@ -81,9 +82,11 @@ CpuLinear::Sizes CpuLinear::SizesFor(const ModelSpec& spec, const StepLimits& li
     sizes.hidden_input =
         Line(sizes.pairs * MaxActivationRowBytes(kernels_->linear, spec.moe->intermediate));
     sizes.thread = std::max(sizes.thread, MoeScratchBytes());
-    inputs *= 2;
+    const uint64_t row = MaxPairRowBytes(spec.hidden);
+    sizes.input = std::max(
+        sizes.input, Line(std::max(2 * rows * row, std::min(kInputBytes, sizes.pairs * row))));
   }
-  sizes.arena = inputs + sizes.hidden + sizes.hidden_input +
+  sizes.arena = sizes.input + sizes.hidden + sizes.hidden_input +
                 static_cast<uint64_t>(pool_->size()) * sizes.thread;
   return sizes;
 }
@@ -104,9 +107,8 @@ void CpuLinear::Reserve(const ModelSpec& spec, const StepLimits& limits) {
   madvise(data, sizes_.arena, MADV_HUGEPAGE);
   arena_ =
       std::unique_ptr<std::byte, FreeArena>(static_cast<std::byte*>(data), FreeArena{sizes_.arena});
-  input_[0] = arena_.get();
-  input_[1] = input_[0] + (spec.moe ? sizes_.input : 0);
-  hidden_ = input_[1] + sizes_.input;
+  input_ = arena_.get();
+  hidden_ = input_ + sizes_.input;
   hidden_input_ = hidden_ + sizes_.hidden;
   threads_ = hidden_input_ + sizes_.hidden_input;
   products_.reserve(std::max<size_t>(kMaxGroup, spec.attention.n_heads));
@@ -126,17 +128,28 @@ CpuLinear::InputKey CpuLinear::KeyOf(const PanelMatrix& matrix) const {
   return key;
 }
 
+uint64_t CpuLinear::PairRowBytes(const InputKey& key, uint32_t cols) {
+  return key.form.kind == ActivationKind::kF32 ? Line(uint64_t{4} * cols)
+                                               : LayoutFor(key.form, cols).row_bytes;
+}
+
+uint64_t CpuLinear::MaxPairRowBytes(uint32_t cols) const {
+  return std::max(Line(uint64_t{4} * cols),
+                  uint64_t{MaxActivationRowBytes(kernels_->linear, cols)});
+}
+
 CpuLinear::Prepared CpuLinear::Prepare(const Rows& x, const InputKey& key, std::byte* buffer,
                                        uint64_t buffer_bytes) {
   Prepared to;
-  if (key.form.kind == ActivationKind::kF32) {
-    HADAL_CHECK(key.permutation == nullptr);
+  const bool f32 = key.form.kind == ActivationKind::kF32;
+  HADAL_CHECK(!f32 || key.permutation == nullptr);
+  if (f32 && x.ids == nullptr) {
     to.rows = reinterpret_cast<const std::byte*>(x.data);
     to.row_bytes = x.stride * sizeof(float);
     return to;
   }
   to.layout = LayoutFor(key.form, x.cols);
-  to.row_bytes = to.layout.row_bytes;
+  to.row_bytes = x.ids != nullptr ? PairRowBytes(key, x.cols) : to.layout.row_bytes;
   to.rows = buffer;
   HADAL_CHECK(buffer != nullptr && uint64_t{x.rows} * to.row_bytes <= buffer_bytes);
   const uint64_t per_item = std::max<uint64_t>(kSerialPrepare / x.cols, 1);
@@ -154,8 +167,12 @@ CpuLinear::Prepared CpuLinear::Prepare(const Rows& x, const InputKey& key, std::
 void CpuLinear::PrepareOne(const Rows& x, const InputKey& key, const Prepared& to, uint32_t row,
                            int thread) {
   PrepareRow args;
-  args.x = x.data + row * x.stride;
+  args.x = x.row(row);
   args.out = const_cast<std::byte*>(to.rows) + row * to.row_bytes;
+  if (key.form.kind == ActivationKind::kF32) {
+    std::memcpy(args.out, args.x, x.cols * sizeof(float));
+    return;
+  }
   args.form = key.form;
   args.layout = to.layout;
   if (key.permutation != nullptr) {
@@ -218,12 +235,12 @@ void CpuLinear::RunProducts(uint32_t n_rows) {
 
 void CpuLinear::Group(Tensor x, std::span<const LinearArgs> linears) {
   HADAL_CHECK(linears.size() <= kMaxGroup);
-  const Rows rows{x.data, x.stride, x.rows, x.cols};
+  const Rows rows{x.data, x.stride, x.rows, x.cols, nullptr};
   bool done[kMaxGroup] = {};
   for (size_t i = 0; i < linears.size(); ++i) {
     if (done[i]) continue;
     const InputKey key = KeyOf(AsCpu(*linears[i].weight).matrix());
-    const Prepared prepared = Prepare(rows, key, input_[0], sizes_.input);
+    const Prepared prepared = Prepare(rows, key, input_, sizes_.input);
     products_.clear();
     for (size_t j = i; j < linears.size(); ++j) {
       const LinearArgs& linear = linears[j];
@@ -270,7 +287,7 @@ void CpuLinear::RunHeads(const HeadLinearArgs& args, uint32_t first_row, uint32_
       product.x.rows = reinterpret_cast<const std::byte*>(x);
       product.x.row_bytes = uint64_t{args.x.stride} * sizeof(float);
     } else {
-      product.x.rows = input_[0] + uint64_t{head} * n_rows * layout.row_bytes;
+      product.x.rows = input_ + uint64_t{head} * n_rows * layout.row_bytes;
       product.x.row_bytes = layout.row_bytes;
     }
     product.out = args.out.row(first_row) + uint64_t{head} * args.out_head_stride;

@@ -45,12 +45,17 @@ class CpuLinear {
     uint64_t row_bytes = 0;
     ActivationLayout layout;
   };
-  // Rows of floats, `stride` floats apart.
+  // Rows of floats: row i is data + (ids ? ids[i] : i) * stride.
   struct Rows {
     const float* data = nullptr;
     uint64_t stride = 0;
     uint32_t rows = 0;
     uint32_t cols = 0;
+    const uint32_t* ids = nullptr;
+
+    const float* row(uint32_t i) const {
+      return data + uint64_t{ids != nullptr ? ids[i] : i} * stride;
+    }
   };
   // One matrix with its input and output.
   struct Product {
@@ -62,7 +67,7 @@ class CpuLinear {
     uint32_t chunk_panels = 0;  // panels per piece of work
     uint32_t first_item = 0;    // pieces of the products before it
   };
-  // The experts [first, last) share their input keys.
+  // The experts [first, last) share their input keys, and there is room for their pairs' rows.
   struct ExpertRun {
     size_t first = 0, last = 0;
     InputKey gate, up, down;
@@ -84,6 +89,9 @@ class CpuLinear {
 
   Sizes SizesFor(const ModelSpec& spec, const StepLimits& limits) const;
   InputKey KeyOf(const PanelMatrix& matrix) const;
+  // Of a row brought to its pair, f32 included; and what no such row exceeds.
+  static uint64_t PairRowBytes(const InputKey& key, uint32_t cols);
+  uint64_t MaxPairRowBytes(uint32_t cols) const;
   Prepared Prepare(const Rows& x, const InputKey& key, std::byte* buffer, uint64_t buffer_bytes);
   void PrepareOne(const Rows& x, const InputKey& key, const Prepared& to, uint32_t row, int thread);
   LinearTask TaskFor(const PanelMatrix& matrix, const Prepared& x, uint32_t panel,
@@ -96,7 +104,7 @@ class CpuLinear {
   // MoE.
   static uint64_t MoeScratchBytes();
   void SortPairs(uint32_t n_tokens, size_t n_experts, const Routing& routing);
-  ExpertRun NextRun(std::span<const ExpertWeights> experts, size_t first) const;
+  ExpertRun NextRun(std::span<const ExpertWeights> experts, size_t first, uint32_t cols) const;
   void RunExperts(const Rows& x, std::span<const ExpertWeights> experts, const ExpertRun& run,
                   Tensor out);
   void GateUp(std::span<const ExpertWeights> experts, const ExpertRun& run, const Prepared& gate,
@@ -108,7 +116,7 @@ class CpuLinear {
   const KernelTable* kernels_;
   Sizes sizes_;
   std::unique_ptr<std::byte, FreeArena> arena_;
-  std::byte* input_[2] = {};  // the second for MoE weights that differ in their input
+  std::byte* input_ = nullptr;
   std::byte* hidden_ = nullptr;
   std::byte* hidden_input_ = nullptr;
   std::byte* threads_ = nullptr;

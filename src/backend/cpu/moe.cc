@@ -50,17 +50,21 @@ void CpuLinear::SortPairs(uint32_t n_tokens, size_t n_experts, const Routing& ro
   expert_first_[0] = 0;
 }
 
-CpuLinear::ExpertRun CpuLinear::NextRun(std::span<const ExpertWeights> experts,
-                                        size_t first) const {
+CpuLinear::ExpertRun CpuLinear::NextRun(std::span<const ExpertWeights> experts, size_t first,
+                                        uint32_t cols) const {
   const auto keys = [&](size_t e) {
     return ExpertRun{e, e + 1, KeyOf(AsCpu(*experts[e].gate).matrix()),
                      KeyOf(AsCpu(*experts[e].up).matrix()),
                      KeyOf(AsCpu(*experts[e].down).matrix())};
   };
   ExpertRun run = keys(first);
+  uint64_t pair_bytes = PairRowBytes(run.gate, cols);
+  if (run.up != run.gate) pair_bytes += PairRowBytes(run.up, cols);
+  const uint64_t pairs = sizes_.input / pair_bytes;
   while (run.last < experts.size()) {
     const ExpertRun next = keys(run.last);
     if (next.gate != run.gate || next.up != run.up || next.down != run.down) break;
+    if (expert_first_[next.last] - expert_first_[first] > pairs) break;
     ++run.last;
   }
   return run;
@@ -70,9 +74,9 @@ void CpuLinear::Moe(Tensor x, std::span<const ExpertWeights> experts, Routing ro
   HADAL_CHECK(out.rows == x.rows && !experts.empty());
   SortPairs(x.rows, experts.size(), routing);
   for (uint32_t i = 0; i < out.rows; ++i) std::fill_n(out.row(i), out.cols, 0.0f);
-  const Rows rows{x.data, x.stride, x.rows, x.cols};
+  const Rows rows{x.data, x.stride, x.rows, x.cols, nullptr};
   for (size_t first = 0; first < experts.size();) {
-    const ExpertRun run = NextRun(experts, first);
+    const ExpertRun run = NextRun(experts, first, x.cols);
     RunExperts(rows, experts, run, out);
     first = run.last;
   }
@@ -85,14 +89,19 @@ void CpuLinear::RunExperts(const Rows& x, std::span<const ExpertWeights> experts
     if (expert_first_[e] < expert_first_[e + 1]) busy_.push_back(static_cast<uint32_t>(e));
   }
   if (busy_.empty()) return;
-  const Prepared gate = Prepare(x, run.gate, input_[0], sizes_.input);
-  const Prepared up = run.up == run.gate ? gate : Prepare(x, run.up, input_[1], sizes_.input);
+  const uint32_t first_pair = expert_first_[run.first];
+  const uint32_t n_pairs = expert_first_[run.last] - first_pair;
+  const Rows inputs{x.data, x.stride, n_pairs, x.cols, pair_token_.data() + first_pair};
+  const Prepared gate = Prepare(inputs, run.gate, input_, sizes_.input);
+  Prepared up = gate;
+  if (run.up != run.gate) {
+    const uint64_t taken = n_pairs * gate.row_bytes;
+    up = Prepare(inputs, run.up, input_ + taken, sizes_.input - taken);
+  }
   GateUp(experts, run, gate, up);
   const auto width = static_cast<uint32_t>(AsCpu(*experts[run.first].gate).matrix().rows());
-  const uint32_t first_pair = expert_first_[run.first];
-  const uint32_t end_pair = expert_first_[run.last];
   const Rows hidden{reinterpret_cast<const float*>(hidden_) + uint64_t{first_pair} * width, width,
-                    end_pair - first_pair, width};
+                    n_pairs, width, nullptr};
   const Prepared down = Prepare(hidden, run.down, hidden_input_, sizes_.hidden_input);
   Down(experts, run, down, out);
 }
@@ -101,6 +110,7 @@ void CpuLinear::GateUp(std::span<const ExpertWeights> experts, const ExpertRun& 
                        const Prepared& gate, const Prepared& up) {
   const uint64_t width = AsCpu(*experts[run.first].gate).matrix().rows();
   HADAL_CHECK(pair_token_.size() * width * sizeof(float) <= sizes_.hidden);
+  const uint32_t first_pair = expert_first_[run.first];
   const uint32_t chunks = TileChunks(width);
   pool_->ParallelFor(static_cast<int64_t>(busy_.size()) * chunks, [&](int64_t item, int thread) {
     const uint32_t e = busy_[static_cast<size_t>(item / chunks)];
@@ -118,7 +128,8 @@ void CpuLinear::GateUp(std::span<const ExpertWeights> experts, const ExpertRun& 
     for (uint32_t pair = expert_first_[e]; pair < expert_first_[e + 1]; pair += kTileRows) {
       const uint32_t n = std::min(kTileRows, expert_first_[e + 1] - pair);
       gate_task.n_rows = up_task.n_rows = n;
-      gate_task.row_ids = up_task.row_ids = pair_token_.data() + pair;
+      gate_task.rows = gate.rows + (pair - first_pair) * gate.row_bytes;
+      up_task.rows = up.rows + (pair - first_pair) * up.row_bytes;
       kernels_->linear.linear(gate_matrix.format(), gate_task);
       kernels_->linear.linear(up_matrix.format(), up_task);
       for (uint32_t i = 0; i < n; ++i) {
