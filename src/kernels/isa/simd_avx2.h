@@ -233,43 +233,34 @@ struct U8x64 {
   return _mm256_set1_epi32(bytes);
 }
 
-#if defined(__AVXVNNI__)
 struct S8Quad {
   __m256i v;
 };
 [[gnu::always_inline]] inline S8Quad BroadcastQuad(const int8_t* p) {
   return {BroadcastFourBytes(p)};
 }
+
+#if defined(__AVXVNNI__)
 [[gnu::always_inline]] inline I32x16 DotU8S8(I32x16 acc, U8x64 w, S8Quad a) {
   return {_mm256_dpbusd_avx_epi32(acc.lo, w.lo, a.v), _mm256_dpbusd_avx_epi32(acc.hi, w.hi, a.v)};
 }
-[[gnu::always_inline]] inline I32x16 DotU7S8(I32x16 acc, U8x64 w, S8Quad a) {
-  return DotU8S8(acc, w, a);
-}
 #else
-// vpmaddubsw saturates its 16-bit sums, so full bytes are multiplied as 16-bit numbers: even and
-// odd columns apart.
-struct S8Quad {
-  __m256i bytes, even, odd;
+#define HADAL_NIBBLE_DOTS 1
+// 16 lanes of two sums in 16 bits, of even and of odd pairs of columns: 8 * 2 * 15 * 127 < 2^15.
+struct I16x32 {
+  __m256i lo, hi;
 };
-[[gnu::always_inline]] inline S8Quad BroadcastQuad(const int8_t* p) {
-  const __m256i bytes = BroadcastFourBytes(p);
-  return {bytes, _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8), _mm256_srai_epi16(bytes, 8)};
+[[gnu::always_inline]] inline I16x32 ZeroPairs() {
+  return {_mm256_setzero_si256(), _mm256_setzero_si256()};
 }
-[[gnu::always_inline]] inline __m256i DotWide(__m256i acc, __m256i w, S8Quad a) {
-  const __m256i even = _mm256_and_si256(w, _mm256_set1_epi16(0x00FF));
-  const __m256i odd = _mm256_srli_epi16(w, 8);
-  const __m256i sum =
-      _mm256_add_epi32(_mm256_madd_epi16(even, a.even), _mm256_madd_epi16(odd, a.odd));
-  return _mm256_add_epi32(acc, sum);
+[[gnu::always_inline]] inline I16x32 DotNibbles(I16x32 acc, U8x64 nibbles, S8Quad a) {
+  return {_mm256_add_epi16(acc.lo, _mm256_maddubs_epi16(nibbles.lo, a.v)),
+          _mm256_add_epi16(acc.hi, _mm256_maddubs_epi16(nibbles.hi, a.v))};
 }
-[[gnu::always_inline]] inline I32x16 DotU8S8(I32x16 acc, U8x64 w, S8Quad a) {
-  return {DotWide(acc.lo, w.lo, a), DotWide(acc.hi, w.hi, a)};
-}
-[[gnu::always_inline]] inline I32x16 DotU7S8(I32x16 acc, U8x64 w, S8Quad a) {
-  const __m256i ones = _mm256_set1_epi16(1);
-  return {_mm256_add_epi32(acc.lo, _mm256_madd_epi16(_mm256_maddubs_epi16(w.lo, a.bytes), ones)),
-          _mm256_add_epi32(acc.hi, _mm256_madd_epi16(_mm256_maddubs_epi16(w.hi, a.bytes), ones))};
+[[gnu::always_inline]] inline I32x16 AddPairs(I32x16 acc, I16x32 pairs, int16_t times) {
+  const __m256i factor = _mm256_set1_epi16(times);
+  return {_mm256_add_epi32(acc.lo, _mm256_madd_epi16(pairs.lo, factor)),
+          _mm256_add_epi32(acc.hi, _mm256_madd_epi16(pairs.hi, factor))};
 }
 #endif
 

@@ -205,39 +205,31 @@ struct U8x64 {
   return _mm512_set1_epi32(bytes);
 }
 
-#if defined(__AVX512VNNI__)
 struct S8Quad {
   __m512i v;
 };
 [[gnu::always_inline]] inline S8Quad BroadcastQuad(const int8_t* p) {
   return {BroadcastFourBytes(p)};
 }
+
+#if defined(__AVX512VNNI__)
 [[gnu::always_inline]] inline I32x16 DotU8S8(I32x16 acc, U8x64 w, S8Quad a) {
   return {_mm512_dpbusd_epi32(acc.v, w.v, a.v)};
 }
-[[gnu::always_inline]] inline I32x16 DotU7S8(I32x16 acc, U8x64 w, S8Quad a) {
-  return DotU8S8(acc, w, a);
-}
 #else
-// vpmaddubsw saturates its 16-bit sums, so full bytes are multiplied as 16-bit numbers: even and
-// odd columns apart.
-struct S8Quad {
-  __m512i bytes, even, odd;
+#define HADAL_NIBBLE_DOTS 1
+// 16 lanes of two sums in 16 bits, of even and of odd pairs of columns: 8 * 2 * 15 * 127 < 2^15.
+struct I16x32 {
+  __m512i v;
 };
-[[gnu::always_inline]] inline S8Quad BroadcastQuad(const int8_t* p) {
-  const __m512i bytes = BroadcastFourBytes(p);
-  return {bytes, _mm512_srai_epi16(_mm512_slli_epi16(bytes, 8), 8), _mm512_srai_epi16(bytes, 8)};
+[[gnu::always_inline]] inline I16x32 ZeroPairs() {
+  return {_mm512_setzero_si512()};
 }
-[[gnu::always_inline]] inline I32x16 DotU8S8(I32x16 acc, U8x64 w, S8Quad a) {
-  const __m512i even = _mm512_and_si512(w.v, _mm512_set1_epi16(0x00FF));
-  const __m512i odd = _mm512_srli_epi16(w.v, 8);
-  const __m512i sum =
-      _mm512_add_epi32(_mm512_madd_epi16(even, a.even), _mm512_madd_epi16(odd, a.odd));
-  return {_mm512_add_epi32(acc.v, sum)};
+[[gnu::always_inline]] inline I16x32 DotNibbles(I16x32 acc, U8x64 nibbles, S8Quad a) {
+  return {_mm512_add_epi16(acc.v, _mm512_maddubs_epi16(nibbles.v, a.v))};
 }
-[[gnu::always_inline]] inline I32x16 DotU7S8(I32x16 acc, U8x64 w, S8Quad a) {
-  const __m512i pairs = _mm512_maddubs_epi16(w.v, a.bytes);
-  return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)))};
+[[gnu::always_inline]] inline I32x16 AddPairs(I32x16 acc, I16x32 pairs, int16_t times) {
+  return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(pairs.v, _mm512_set1_epi16(times)))};
 }
 #endif
 

@@ -7,7 +7,8 @@
 // Rules all levels share:
 //   Fma(a, b, c)   a * b + c; fused where the level has it (all but portable)
 //   SumLanes       16 -> 8 -> 4 -> 2 -> 1, lane i added to lane i + half
-//   DotU8S8        exact in 32 bits for any bytes
+//   DotU8S8        exact in 32 bits for any bytes. Levels without an instruction for it have
+//                  HADAL_NIBBLE_DOTS and, exact in 16 bits for up to 8 times, DotNibbles.
 //   StoreBf16      round to nearest even, as F32ToBf16 in tensor/half.h
 #pragma once
 
@@ -301,10 +302,6 @@ struct S8Quad {
                 reinterpret_cast<I32x4>(bytes >> 24) * a.v[3];
   }
   return acc;
-}
-// The same for weights of at most 127, which some levels do with fewer instructions.
-[[gnu::always_inline]] inline I32x16 DotU7S8(I32x16 acc, U8x64 w, S8Quad a) {
-  return DotU8S8(acc, w, a);
 }
 
 [[gnu::always_inline]] inline void Prefetch(const void* p) {
