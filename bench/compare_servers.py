@@ -29,7 +29,7 @@ from live_server import LiveServer, load  # noqa: E402
 # Field of the result, and what it is.
 FIELDS = (("output_throughput", "output tokens/s"), ("request_throughput", "requests/s"),
           ("median_ttft_ms", "TTFT median ms"), ("p95_ttft_ms", "TTFT p95 ms"),
-          ("mean_tpot_ms", "TPOT mean ms"), ("p95_e2el_ms", "E2EL p95 ms"))
+          ("mean_tpot_ms", "TPOT mean ms"), ("p95_itl_ms", "ITL p95 ms"), ("p95_e2el_ms", "E2EL p95 ms"))
 
 
 @contextlib.contextmanager

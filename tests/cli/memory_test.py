@@ -161,8 +161,9 @@ class Server:
         return {category: int(float(value)) for category, value in found}
 
     def complete(self, prompt):
+        # With top-p, as samplers sort their candidates in memory that the plan counts.
         body = json.dumps({"model": "m", "prompt": prompt, "max_tokens": 2, "ignore_eos": True, "temperature": 1,
-                           "seed": 1}).encode()
+                           "top_p": 0.9, "seed": 1}).encode()
         request = urllib.request.Request(self.url + "/v1/completions", body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=600) as reply:
             return json.load(reply)
