@@ -15,7 +15,7 @@ namespace {
 // Prepared rows of a block: half of a 2 MiB second-level cache, beside the weights passing through.
 constexpr uint64_t kBlockBytes = 1 << 20;
 constexpr uint32_t kMinBlockRows = 96;
-constexpr uint32_t kRowTile = 48;  // blocks are whole tiles, which have 6, 12 or 16 rows
+constexpr uint32_t kRowTile = 48;  // blocks are whole tiles, which have 4, 6, 12 or 16 rows
 // Weights of one piece of work: long enough to stream, short enough to share out evenly.
 constexpr uint64_t kChunkBytes = 128 << 10;
 constexpr uint64_t kPiecesPerThread = 4;
@@ -82,7 +82,9 @@ CpuLinear::Sizes CpuLinear::SizesFor(const ModelSpec& spec, const StepLimits& li
     sizes.hidden_input =
         Line(sizes.pairs * MaxActivationRowBytes(kernels_->linear, spec.moe->intermediate));
     sizes.thread = std::max(sizes.thread, MoeScratchBytes());
-    const uint64_t row = MaxPairRowBytes(spec.hidden);
+    const uint64_t row = std::max<uint64_t>(Line(uint64_t{4} * spec.hidden),
+                                            MaxActivationRowBytes(kernels_->linear, spec.hidden));
+    // An expert has a pair of every token at most; its gate and its up may want unequal forms.
     sizes.input = std::max(
         sizes.input, Line(std::max(2 * rows * row, std::min(kInputBytes, sizes.pairs * row))));
   }
@@ -128,28 +130,24 @@ CpuLinear::InputKey CpuLinear::KeyOf(const PanelMatrix& matrix) const {
   return key;
 }
 
-uint64_t CpuLinear::PairRowBytes(const InputKey& key, uint32_t cols) {
+uint64_t CpuLinear::PreparedRowBytes(const InputKey& key, uint32_t cols) {
   return key.form.kind == ActivationKind::kF32 ? Line(uint64_t{4} * cols)
                                                : LayoutFor(key.form, cols).row_bytes;
-}
-
-uint64_t CpuLinear::MaxPairRowBytes(uint32_t cols) const {
-  return std::max(Line(uint64_t{4} * cols),
-                  uint64_t{MaxActivationRowBytes(kernels_->linear, cols)});
 }
 
 CpuLinear::Prepared CpuLinear::Prepare(const Rows& x, const InputKey& key, std::byte* buffer,
                                        uint64_t buffer_bytes) {
   Prepared to;
-  const bool f32 = key.form.kind == ActivationKind::kF32;
-  HADAL_CHECK(!f32 || key.permutation == nullptr);
-  if (f32 && x.ids == nullptr) {
-    to.rows = reinterpret_cast<const std::byte*>(x.data);
-    to.row_bytes = x.stride * sizeof(float);
-    return to;
+  if (key.form.kind == ActivationKind::kF32) {
+    HADAL_CHECK(key.permutation == nullptr);
+    if (x.ids == nullptr) {
+      to.rows = reinterpret_cast<const std::byte*>(x.data);
+      to.row_bytes = x.stride * sizeof(float);
+      return to;
+    }
   }
   to.layout = LayoutFor(key.form, x.cols);
-  to.row_bytes = x.ids != nullptr ? PairRowBytes(key, x.cols) : to.layout.row_bytes;
+  to.row_bytes = PreparedRowBytes(key, x.cols);
   to.rows = buffer;
   HADAL_CHECK(buffer != nullptr && uint64_t{x.rows} * to.row_bytes <= buffer_bytes);
   const uint64_t per_item = std::max<uint64_t>(kSerialPrepare / x.cols, 1);

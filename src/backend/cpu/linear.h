@@ -89,9 +89,8 @@ class CpuLinear {
 
   Sizes SizesFor(const ModelSpec& spec, const StepLimits& limits) const;
   InputKey KeyOf(const PanelMatrix& matrix) const;
-  // Of a row brought to its pair, f32 included; and what no such row exceeds.
-  static uint64_t PairRowBytes(const InputKey& key, uint32_t cols);
-  uint64_t MaxPairRowBytes(uint32_t cols) const;
+  // Of a row in a buffer of ours, where f32 rows are copied to as they are.
+  static uint64_t PreparedRowBytes(const InputKey& key, uint32_t cols);
   Prepared Prepare(const Rows& x, const InputKey& key, std::byte* buffer, uint64_t buffer_bytes);
   void PrepareOne(const Rows& x, const InputKey& key, const Prepared& to, uint32_t row, int thread);
   LinearTask TaskFor(const PanelMatrix& matrix, const Prepared& x, uint32_t panel,

@@ -58,8 +58,8 @@ CpuLinear::ExpertRun CpuLinear::NextRun(std::span<const ExpertWeights> experts, 
                      KeyOf(AsCpu(*experts[e].down).matrix())};
   };
   ExpertRun run = keys(first);
-  uint64_t pair_bytes = PairRowBytes(run.gate, cols);
-  if (run.up != run.gate) pair_bytes += PairRowBytes(run.up, cols);
+  uint64_t pair_bytes = PreparedRowBytes(run.gate, cols);
+  if (run.up != run.gate) pair_bytes += PreparedRowBytes(run.up, cols);
   const uint64_t pairs = sizes_.input / pair_bytes;
   while (run.last < experts.size()) {
     const ExpertRun next = keys(run.last);
