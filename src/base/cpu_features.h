@@ -14,7 +14,7 @@ enum class IsaLevel : int {
   kAvx2Vnni,    // + AVX-VNNI
   kAvx512,      // AVX-512 F BW VL DQ
   kAvx512Vnni,  // + AVX512-VNNI
-  kAvx512Bf16,  // + AVX512-BF16
+  kAvx512Bf16,  // + AVX512-BF16; reads memory as AMD's Zen 4 likes it
   kAvx512Amx,   // + AMX-INT8 and AMX-BF16 (tiles)
 };
 
@@ -26,7 +26,7 @@ std::string_view Name(IsaLevel level);
 // the use of tiles).
 const std::vector<IsaLevel>& SupportedIsaLevels();
 
-// The level to use: HADAL_ISA when set, else the best supported one. Throws Error(kUsage) when
+// The level to use: HADAL_ISA when set, else the fastest supported one. Throws Error(kUsage) when
 // HADAL_ISA names no level or one that this machine lacks.
 IsaLevel ChooseIsaLevel();
 

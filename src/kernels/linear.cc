@@ -8,6 +8,7 @@ namespace {
 
 // Integer panels have chunks of up to 256 columns; all forms are padded to it.
 constexpr uint32_t kPadCols = 256;
+constexpr uint32_t kBf16PadCols = 16;  // a vector at a time
 constexpr uint32_t kLine = 64;
 constexpr uint32_t kSmallestGroup = 16;
 
@@ -21,9 +22,7 @@ uint32_t SpreadRow(uint64_t bytes) {
 
 ActivationForm FormFor(const LinearKernels& kernels, const PanelFormat& format) {
   ActivationForm form;
-  if (kernels.bf16_pairs && format.kind == PanelKind::kBF16 && format.scale_block == 0) {
-    form.kind = ActivationKind::kBf16Pair;
-  }
+  if (format.kind == PanelKind::kBF16 && format.scale_block == 0) form.kind = kernels.bf16_rows;
   if (format.scales == ScaleKind::kNone) return form;
   form.kind = ActivationKind::kInt8;
   form.group = format.group;
@@ -37,6 +36,11 @@ ActivationLayout LayoutFor(const ActivationForm& form, uint32_t cols) {
   layout.cols = cols;
   layout.padded_cols = cols;
   if (form.kind == ActivationKind::kF32) return layout;
+  if (form.kind == ActivationKind::kBf16) {
+    layout.padded_cols = static_cast<uint32_t>(AlignUp(cols, kBf16PadCols));
+    layout.row_bytes = SpreadRow(uint64_t{2} * layout.padded_cols);
+    return layout;
+  }
   if (form.kind == ActivationKind::kBf16Pair) {
     layout.padded_cols = static_cast<uint32_t>(AlignUp(cols, kBf16PairBlock));
     layout.row_bytes = SpreadRow(uint64_t{4} * layout.padded_cols);
@@ -54,8 +58,7 @@ ActivationLayout LayoutFor(const ActivationForm& form, uint32_t cols) {
 uint32_t MaxActivationRowBytes(const LinearKernels& kernels, uint32_t cols) {
   const uint32_t ints =
       LayoutFor({ActivationKind::kInt8, kSmallestGroup, false, 0}, cols).row_bytes;
-  if (!kernels.bf16_pairs) return ints;
-  return std::max(ints, LayoutFor({ActivationKind::kBf16Pair, 0, false, 0}, cols).row_bytes);
+  return std::max(ints, LayoutFor({kernels.bf16_rows, 0, false, 0}, cols).row_bytes);
 }
 
 }  // namespace hadal

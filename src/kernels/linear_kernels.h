@@ -5,6 +5,7 @@
 //   kF32    the f32 rows themselves
 //   kInt8   per row and group of G columns: scale = max |x| / 127, q = round(x * (127 / max)) to
 //           nearest even. A non-finite x makes the group's scale NaN, so that it is not lost.
+//   kBf16   the nearest bf16 of every x: errs by 2^-9 of x
 //   kBf16Pair  per row the nearest bf16 of every x, then of what that lost: errs by 2^-17 of x
 //
 // Every element is reduced in one order, whatever the number of rows, panels or threads:
@@ -13,6 +14,7 @@
 //              minimum, acc = fma(m, scale * sum(q), acc)
 //   floats     acc = fma(w, x, acc) for columns ascending, w widened to f32. With block scales,
 //              block by block: the sum of the block from zero, then acc = fma(sum, scale, acc).
+//   bf16       two columns at a time, as the instruction does it ("VDPBF16PS" there)
 //   pairs      32 columns at a time, as the tile instruction does it (Intel's manual, "TDPBF16PS"):
 //              the products of the nearest values, then the others'.
 // `fma` is fused but for the portable level. The bias is added last.
@@ -26,7 +28,7 @@
 
 namespace hadal {
 
-enum class ActivationKind : uint8_t { kF32, kInt8, kBf16Pair };
+enum class ActivationKind : uint8_t { kF32, kInt8, kBf16, kBf16Pair };
 
 // What prepared activations look like; weights with equal forms share them.
 struct ActivationForm {
@@ -92,7 +94,8 @@ inline uint64_t BytesMoved(const PanelFormat& /*format*/, const LinearTask& task
 struct LinearKernels {
   Kernel<void(const PrepareRow& row)> prepare;
   Kernel<void(const PanelFormat& format, const LinearTask& task)> linear;
-  bool bf16_pairs = false;  // what BF16 panels without block scales want: kBf16Pair, else kF32
+  // What BF16 panels without block scales want: kF32, kBf16 or kBf16Pair.
+  ActivationKind bf16_rows = ActivationKind::kF32;
 };
 
 // The form of activations that these kernels want for such weights.

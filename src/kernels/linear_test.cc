@@ -133,6 +133,7 @@ struct Input {
   // What the row stands for: x as rounded.
   double Value(const std::vector<float>& x, uint32_t row, uint32_t k, uint32_t cols) const {
     const float value = x[size_t{row} * cols + k];
+    if (form.kind == ActivationKind::kBf16) return Bf16ToF32(F32ToBf16(value));
     if (form.kind != ActivationKind::kInt8) return value;
     float max = 0;
     const uint32_t first = k / form.group * form.group;

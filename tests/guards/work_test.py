@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """How much work a step is: barriers, calls of kernels and bytes moved, exactly, against work.json. They depend on
 the model and the number of threads, never on the machine; every instruction set must give the same, but for those
-with tiles (avx512amx), which prepare rows for BF16 weights: theirs are in work.json as well, and are checked where a
-machine has them.
+that multiply bf16 (avx512bf16, avx512amx) and prepare rows for it: theirs are in work.json as well, and are checked
+where a machine has them.
 
     work_test.py PATH/TO/hadal PATH/TO/make_model [--update]
 
@@ -18,7 +18,7 @@ import tempfile
 import models
 
 TABLE = pathlib.Path(__file__).with_name("work.json")
-TILES = "avx512amx"
+BF16_LEVELS = ("avx512bf16", "avx512amx")
 COUNTS = ("steps", "barriers", "kernel_calls", "bytes")
 BENCH = ["-p", "96", "-n", "4", "-d", "0,300", "-b", "1,4", "-r", "1", "-t", "2", "--json"]
 
@@ -49,8 +49,8 @@ def main():
     hadal, make_model = [argument for argument in sys.argv[1:] if argument != "--update"]
     expected = json.loads(TABLE.read_text()) if TABLE.exists() else {}
     levels = isa_levels(hadal)
-    tiles = [level for level in levels if level == TILES]
-    plain = [level for level in levels if level != TILES]
+    bf16 = [level for level in levels if level in BF16_LEVELS]
+    plain = [level for level in levels if level not in BF16_LEVELS]
     levels = [plain[0], *plain[1:][-1:]]  # the plainest and the best
     measured, faults = {}, []
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +58,7 @@ def main():
             model = models.make(make_model, name, folder)
             by_level = {level: measure(hadal, model, level, folder) for level in levels}
             measured[name] = by_level[levels[0]]
-            for level in tiles:
+            for level in bf16:
                 measured[f"{name} {level}"] = measure(hadal, model, level, folder)
             for level, cases in by_level.items():
                 if cases != measured[name]:
@@ -66,8 +66,8 @@ def main():
     if measured["gqa-q4_0"]["decode n=4 depth=0 sequences=1"]["bytes"] != least_decode_bytes():
         faults.append("gqa-q4_0: decoding reads more than each weight and each KV tile once, or counts wrongly")
     if update:
-        if not tiles:  # what cannot be measured here stays as it was
-            measured |= {name: cases for name, cases in expected.items() if name.endswith(TILES)}
+        missing = [level for level in BF16_LEVELS if level not in bf16]  # what they take stays as it was
+        measured |= {name: cases for name, cases in expected.items() if name.split()[-1] in missing}
         TABLE.write_text(json.dumps(measured, indent=1) + "\n")
         print(f"wrote {TABLE}")
     else:
@@ -79,7 +79,7 @@ def main():
                         faults.append(f"{name}, {case}: {value} {key}, expected {wanted}")
         if faults:
             print("If the work was meant to change: make rebaseline (CONTRIBUTING.md)")
-    print("\n".join(faults) or f"{len(measured)} models do the work that was expected, at {', '.join(levels + tiles)}")
+    print("\n".join(faults) or f"{len(measured)} models do the work that was expected, at {', '.join(levels + bf16)}")
     return 1 if faults else 0
 
 

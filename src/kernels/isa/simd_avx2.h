@@ -13,6 +13,9 @@ namespace {  // NOLINT: one copy per ISA level is the point
 // How many F32x16 the register file holds: what tiles are sized by.
 constexpr int kVectorRegisters = 8;
 
+// From how many places at a time a core reads memory fastest.
+constexpr int kStreams = 2;
+
 struct F32x16 {
   __m256 lo, hi;
 };

@@ -1,8 +1,8 @@
 // The vector shim for AVX-512 (F BW VL DQ): one zmm register per 16 lanes. The names, and the rules
 // they keep, are those of simd_portable.h. The level avx512vnni differs only in the integer
-// dot products, by what the compiler was told it may use. avx512bf16 adds nothing yet: vdpbf16ps
-// runs at a quarter of the rate of f32 multiply-adds on Sapphire and Emerald Rapids, half the work
-// per second, and it would round activations.
+// dot products, by what the compiler was told it may use; avx512bf16, which is AMD's from Zen 4 on, in
+// products of bf16 as well. (On Sapphire and Emerald Rapids vdpbf16ps does half the work of f32
+// multiply-adds in the same time.)
 #pragma once
 
 #include <immintrin.h>
@@ -14,6 +14,18 @@ namespace {  // NOLINT: one copy per ISA level is the point
 
 // How many F32x16 the register file holds: what tiles are sized by.
 constexpr int kVectorRegisters = 32;
+
+#if defined(__AVX512BF16__) && !defined(__AMX_BF16__)
+#define HADAL_BF16_DOTS 1
+#endif
+
+// From how many places at a time a core reads memory fastest: Zen 4 from one, Sapphire Rapids from
+// four.
+#if defined(HADAL_BF16_DOTS)
+constexpr int kStreams = 1;
+#else
+constexpr int kStreams = 4;
+#endif
 
 struct F32x16 {
   __m512 v;
@@ -124,6 +136,12 @@ template <int kBits>
   return {_mm512_cvt_roundps_epi32(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
 
+[[gnu::always_inline]] inline __m512i BroadcastFourBytes(const void* p) {
+  int32_t bytes;
+  __builtin_memcpy(&bytes, p, sizeof(bytes));
+  return _mm512_set1_epi32(bytes);
+}
+
 // --- 16-bit floats ---
 [[gnu::always_inline]] inline __m256i LoadHalfRegister(const void* p) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(p));
@@ -157,6 +175,22 @@ template <int kBits>
   second.v =
       _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xFFFF0000u))));
 }
+#if defined(HADAL_BF16_DOTS)
+// 16 lanes of two.
+struct Bf16x32 {
+  __m512bh v;
+};
+[[gnu::always_inline]] inline Bf16x32 LoadBf16x32(const void* p) {
+  return {reinterpret_cast<__m512bh>(_mm512_loadu_si512(p))};
+}
+[[gnu::always_inline]] inline Bf16x32 BroadcastBf16Pair(const void* p) {
+  return {reinterpret_cast<__m512bh>(BroadcastFourBytes(p))};
+}
+// acc + the products of a lane's two; subnormals count as zero.
+[[gnu::always_inline]] inline F32x16 DotBf16(F32x16 acc, Bf16x32 a, Bf16x32 b) {
+  return {_mm512_dpbf16_ps(acc.v, a.v, b.v)};
+}
+#endif
 [[gnu::always_inline]] inline F32x16 LoadS8(const int8_t* p) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
@@ -199,12 +233,6 @@ struct U8x64 {
 [[gnu::always_inline]] inline U8x64 HighNibbles(U8x64 a) {
   return {_mm512_and_si512(_mm512_srli_epi16(a.v, 4), _mm512_set1_epi8(0x0F))};
 }
-[[gnu::always_inline]] inline __m512i BroadcastFourBytes(const void* p) {
-  int32_t bytes;
-  __builtin_memcpy(&bytes, p, sizeof(bytes));
-  return _mm512_set1_epi32(bytes);
-}
-
 struct S8Quad {
   __m512i v;
 };

@@ -20,6 +20,9 @@ namespace {  // NOLINT: one copy per ISA level is the point
 // How many F32x16 the register file holds: what tiles are sized by.
 constexpr int kVectorRegisters = 4;
 
+// From how many places at a time a core reads memory fastest.
+constexpr int kStreams = 2;
+
 typedef float F32x4 __attribute__((vector_size(16)));
 typedef int32_t I32x4 __attribute__((vector_size(16)));
 typedef uint32_t U32x4 __attribute__((vector_size(16)));
