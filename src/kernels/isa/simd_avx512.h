@@ -1,7 +1,7 @@
 // The vector shim for AVX-512 (F BW VL DQ): one zmm register per 16 lanes. The names, and the rules
 // they keep, are those of simd_portable.h. The level avx512vnni differs only in the integer
-// dot products, by what the compiler was told it may use; avx512bf16, which is AMD's from Zen 4 on, in
-// products of bf16 as well. (On Sapphire and Emerald Rapids vdpbf16ps does half the work of f32
+// dot products, by what the compiler was told it may use; avx512bf16, which is AMD's from Zen 4 on,
+// in products of bf16 as well. (On Sapphire and Emerald Rapids vdpbf16ps does half the work of f32
 // multiply-adds in the same time.)
 #pragma once
 
