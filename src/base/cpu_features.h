@@ -14,7 +14,7 @@ enum class IsaLevel : int {
   kAvx2Vnni,    // + AVX-VNNI
   kAvx512,      // AVX-512 F BW VL DQ
   kAvx512Vnni,  // + AVX512-VNNI
-  kAvx512Bf16,  // + AVX512-BF16; reads memory as AMD's Zen 4 likes it
+  kAvx512Bf16,  // + AVX512-BF16, in AMD's way (Zen 4)
   kAvx512Amx,   // + AMX-INT8 and AMX-BF16 (tiles)
 };
 

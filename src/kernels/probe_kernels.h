@@ -17,7 +17,7 @@ struct ProbeKernels {
   // The same in f32 multiply-adds.
   float (*float_dot)(uint64_t rounds) = nullptr;
   // The same as BF16 panels are multiplied: with tiles, pairs of activations that count once;
-  // products of bf16; else f32 multiply-adds.
+  // with products of bf16, those; else f32 multiply-adds.
   float (*bf16_dot)(uint64_t rounds) = nullptr;
   uint64_t int8_ops = 0;
   uint64_t float_ops = 0;

@@ -14,7 +14,7 @@ namespace {  // NOLINT: one copy per ISA level is the point
 constexpr int kVectorRegisters = 8;
 
 // From how many places at a time a core reads memory fastest.
-constexpr int kStreams = 2;
+constexpr int kStreams = 4;
 
 struct F32x16 {
   __m256 lo, hi;

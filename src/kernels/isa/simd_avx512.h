@@ -233,6 +233,7 @@ struct U8x64 {
 [[gnu::always_inline]] inline U8x64 HighNibbles(U8x64 a) {
   return {_mm512_and_si512(_mm512_srli_epi16(a.v, 4), _mm512_set1_epi8(0x0F))};
 }
+
 struct S8Quad {
   __m512i v;
 };

@@ -21,7 +21,7 @@ namespace {  // NOLINT: one copy per ISA level is the point
 constexpr int kVectorRegisters = 4;
 
 // From how many places at a time a core reads memory fastest.
-constexpr int kStreams = 2;
+constexpr int kStreams = 4;
 
 typedef float F32x4 __attribute__((vector_size(16)));
 typedef int32_t I32x4 __attribute__((vector_size(16)));
